@@ -1,0 +1,122 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/project-locks/gateway/lockcore/store"
+)
+
+// Mode is how the servers work together.
+type Mode string
+
+// The modes.
+const (
+	Single   Mode = "single"
+	Sentinel Mode = "sentinel"
+	Cluster  Mode = "cluster"
+)
+
+// connect makes the client. Beside what redis.ParseURL reads, the URL's query
+// takes addr (further nodes, repeatable) and, for sentinel, master_name,
+// sentinel_username and sentinel_password. Its errors never quote the URL.
+func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalClient, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("the Redis URL cannot be read; write for example redis://user:password@host:6379/0")
+	}
+	query := u.Query()
+	take := func(name string) []string {
+		values := query[name]
+		query.Del(name)
+		return values
+	}
+	nodes, master := take("addr"), strings.Join(take("master_name"), "")
+	username, password := strings.Join(take("sentinel_username"), ""), strings.Join(take("sentinel_password"), "")
+	u.RawQuery = query.Encode()
+	if (mode == Sentinel) != (master != "") {
+		return nil, errors.New("the Redis URL names master_name in its query in sentinel mode, and only there")
+	}
+	if mode == Single && len(nodes) > 0 {
+		return nil, errors.New("the Redis URL names several nodes (addr=): that needs sentinel or cluster mode")
+	}
+	parsed, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL is not usable: %s", strings.ReplaceAll(err.Error(), u.String(), "…"))
+	}
+	return redis.NewUniversalClient(&redis.UniversalOptions{
+		Addrs:            append([]string{parsed.Addr}, nodes...),
+		IsClusterMode:    mode == Cluster,
+		MasterName:       master,
+		SentinelUsername: username,
+		SentinelPassword: password,
+		Username:         parsed.Username,
+		Password:         parsed.Password,
+		DB:               parsed.DB,
+		ClientName:       parsed.ClientName,
+		Protocol:         parsed.Protocol,
+
+		Dialer:                dialer(parsed.TLSConfig, timeout),
+		DialTimeout:           timeout,
+		DialerRetries:         1,
+		ReadTimeout:           timeout,
+		WriteTimeout:          timeout,
+		ContextTimeoutEnabled: true, // otherwise a frozen server holds a call past its deadline
+		MaxRetries:            -1,   // a retry may apply a command twice
+
+		// Both cost a round trip on every new connection, and older servers refuse them.
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}), nil
+}
+
+// dialer marks its errors: without a connection nothing reaches the store.
+func dialer(config *tls.Config, timeout time.Duration) func(context.Context, string, string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: timeout}
+	dial := plain.DialContext
+	if config != nil {
+		config.ServerName = "" // every node has its own name: the one that is dialed
+		dial = (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", store.ErrNotApplied, err)
+		}
+		return conn, nil
+	}
+}
+
+// ErrMayEvict is a server that drops records when its memory is full.
+var ErrMayEvict = errors.New("this Redis may evict locks: set its maxmemory-policy to noeviction")
+
+func refuseEviction(ctx context.Context, master *redis.Client) error {
+	info, err := master.InfoMap(ctx, "memory").Result()
+	if err != nil {
+		return translate(err)
+	}
+	if policy := info["Memory"]["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		return fmt.Errorf("%w (it is %s)", ErrMayEvict, policy)
+	}
+	return nil
+}
+
+func (s *Store) eachMaster(ctx context.Context, do func(context.Context, *redis.Client) error) error {
+	switch client := s.client.(type) {
+	case *redis.ClusterClient:
+		return client.ForEachMaster(ctx, do)
+	case *redis.Client:
+		return do(ctx, client)
+	default:
+		return fmt.Errorf("unexpected Redis client %T", client)
+	}
+}
