@@ -105,13 +105,14 @@ func (s *Store) run(calls []*store.Call) {
 // send answers the calls, except those it returns: for them the server had no script.
 func (s *Store) send(ctx context.Context, script *redis.Script, calls []*store.Call) (missed []*store.Call) {
 	pipe := s.client.Pipeline()
-	replies := make([]*redis.Cmd, len(calls))
+	replies := make([]once, len(calls))
 	for i, call := range calls {
-		replies[i] = script.EvalSha(ctx, pipe, keys(call), args(call)...)
+		replies[i] = evalsha(ctx, script, call)
+		_ = pipe.Process(ctx, replies[i]) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each reply has its own error
 	for i, call := range calls {
-		call.Decision, call.Err = decode(replies[i], call.Charge.Limit)
+		call.Decision, call.Err = decode(replies[i].Cmd, call.Charge.Limit)
 		if redis.HasErrorPrefix(call.Err, "NOSCRIPT") {
 			missed = append(missed, call)
 		}
@@ -119,16 +120,26 @@ func (s *Store) send(ctx context.Context, script *redis.Script, calls []*store.C
 	return missed
 }
 
-// keys names the records of a call, in one hash slot per project.
-func keys(call *store.Call) []string {
-	project := "{" + call.Charge.Project.String() + "}"
-	return []string{project + ":quota", project + ":fence", project + ":lease:" + call.Command.Key}
-}
+// once is a command that the client sends again only when the server has said
+// that another node must answer it, never because its reply was lost.
+type once struct{ *redis.Cmd }
 
-func args(call *store.Call) []any {
+func (once) NoRetry() bool { return true }
+
+func evalsha(ctx context.Context, script *redis.Script, call *store.Call) once {
 	owner := ""
 	if call.Command.Owner != uuid.Nil {
 		owner = call.Command.Owner.String()
 	}
-	return []any{call.Charge.Limit, call.Command.Op.String(), owner, call.Command.TTL.Milliseconds()}
+	k := keys(call)
+	cmd := redis.NewCmd(ctx, "evalsha", script.Hash(), len(k), k[0], k[1], k[2],
+		call.Charge.Limit, call.Command.Op.String(), owner, call.Command.TTL.Milliseconds())
+	cmd.SetFirstKeyPos(3) // routes it in a cluster
+	return once{cmd}
+}
+
+// keys names the records of a call, in one hash slot per project.
+func keys(call *store.Call) [3]string {
+	project := "{" + call.Charge.Project.String() + "}"
+	return [3]string{project + ":quota", project + ":fence", project + ":lease:" + call.Command.Key}
 }

@@ -151,13 +151,17 @@ func TestRecordsExpireByThemselves(t *testing.T) {
 func TestDamagedRecordsFailClosedBeforeAnyWrite(t *testing.T) {
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
-	for name, damage := range map[string]func(ctx context.Context, keys []string) error{
-		"quota is not a window":    func(ctx context.Context, k []string) error { return client.Set(ctx, k[0], "seven", 0).Err() },
-		"quota of another type":    func(ctx context.Context, k []string) error { return client.LPush(ctx, k[0], "x").Err() },
-		"token is not a number":    func(ctx context.Context, k []string) error { return client.Set(ctx, k[1], "4.5e+15", 0).Err() },
-		"token is above 2^53":      func(ctx context.Context, k []string) error { return client.Set(ctx, k[1], "9007199254740992", 0).Err() },
-		"lease lacks its deadline": func(ctx context.Context, k []string) error { return client.HSet(ctx, k[2], "owner", "x", "fence", "1", "expires", "2").Err() },
-		"lease of another type":    func(ctx context.Context, k []string) error { return client.Set(ctx, k[2], "x", 0).Err() },
+	for name, damage := range map[string]func(ctx context.Context, keys [3]string) error{
+		"quota is not a window": func(ctx context.Context, k [3]string) error { return client.Set(ctx, k[0], "seven", 0).Err() },
+		"quota of another type": func(ctx context.Context, k [3]string) error { return client.LPush(ctx, k[0], "x").Err() },
+		"token is not a number": func(ctx context.Context, k [3]string) error { return client.Set(ctx, k[1], "4.5e+15", 0).Err() },
+		"token is above 2^53": func(ctx context.Context, k [3]string) error {
+			return client.Set(ctx, k[1], "9007199254740992", 0).Err()
+		},
+		"lease lacks its deadline": func(ctx context.Context, k [3]string) error {
+			return client.HSet(ctx, k[2], "owner", "x", "fence", "1", "expires", "2").Err()
+		},
+		"lease of another type": func(ctx context.Context, k [3]string) error { return client.Set(ctx, k[2], "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			call := &store.Call{
@@ -165,11 +169,11 @@ func TestDamagedRecordsFailClosedBeforeAnyWrite(t *testing.T) {
 				Command: lockcore.Command{Op: lockcore.Acquire, Key: "key", Owner: storetest.Me, TTL: lockcore.MinTTL},
 			}
 			must(t, damage(t.Context(), keys(call)))
-			existing := client.Exists(t.Context(), keys(call)...).Val()
+			existing := client.Exists(t.Context(), records(call)...).Val()
 			if d, err := s.Decide(t.Context(), call.Charge, call.Command); err == nil {
 				t.Fatalf("decided over a damaged record: %+v", d)
 			}
-			if got := client.Exists(t.Context(), keys(call)...).Val(); got != existing {
+			if got := client.Exists(t.Context(), records(call)...).Val(); got != existing {
 				t.Errorf("%d records exist after the failure, %d before", got, existing)
 			}
 		})
@@ -192,9 +196,14 @@ func must(t testing.TB, err error) {
 	}
 }
 
+func records(call *store.Call) []string {
+	k := keys(call)
+	return k[:]
+}
+
 func windowText(w ratelimit.Window) string { return fmt.Sprintf("%d:%d", w.Start.UnixMicro(), w.Count) }
 
-func writeState(t *testing.T, client *redis.Client, keys []string, s lockcore.State) {
+func writeState(t *testing.T, client *redis.Client, keys [3]string, s lockcore.State) {
 	t.Helper()
 	if s.LastFence != 0 {
 		must(t, client.Set(t.Context(), keys[1], s.LastFence, 0).Err())
@@ -205,7 +214,7 @@ func writeState(t *testing.T, client *redis.Client, keys []string, s lockcore.St
 	}
 }
 
-func readState(t *testing.T, client *redis.Client, keys []string) lockcore.State {
+func readState(t *testing.T, client *redis.Client, keys [3]string) lockcore.State {
 	t.Helper()
 	var s lockcore.State
 	if text, err := client.Get(t.Context(), keys[1]).Result(); err == nil {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"github.com/project-locks/gateway/lockcore"
+	"github.com/project-locks/gateway/middleware"
+)
+
+const (
+	requestTimeout = 10 * time.Second // to receive a request, and to send its answer
+	idleTimeout    = time.Minute      // of a kept connection between requests
+)
+
+// newApp is the public listener: every route is here.
+func newApp(locks *middleware.Locks) *fiber.App {
+	app := fiber.New(fiber.Config{
+		// Paths are matched as sent; the lock key is decoded once, by us, after that.
+		CaseSensitive: true, StrictRouting: true, UnescapePath: false,
+		// Bodies wait until the checks before them are passed.
+		StreamRequestBody: true, BodyLimit: middleware.MaxBody, DisablePreParseMultipartForm: true,
+		ReadBufferSize: middleware.MaxHeader,
+		ReadTimeout:    requestTimeout, WriteTimeout: requestTimeout, IdleTimeout: idleTimeout,
+		ErrorHandler: middleware.WriteError, DisableStartupMessage: true, DisableDefaultContentType: true,
+	})
+
+	const lock, lease = "/locks/:key", "/locks/:key/lease"
+	app.Add(fiber.MethodPost, lease, locks.Handle(lockcore.Acquire))
+	app.Add(fiber.MethodPatch, lease, locks.Handle(lockcore.Renew))
+	app.Add(fiber.MethodDelete, lease, locks.Handle(lockcore.Release))
+	app.All(lease, locks.Refuse("POST, PATCH, DELETE"))
+	app.Add(fiber.MethodGet, lock, locks.Handle(lockcore.Read))
+	app.Add(fiber.MethodDelete, lock, locks.Handle(lockcore.ForceRelease))
+	app.All(lock, locks.Refuse("GET, DELETE"))
+	app.Use(middleware.NotFound)
+
+	app.Server().Handler = routeAnyMethod(app)
+	return app
+}
+
+// routeAnyMethod routes a method that Fiber does not know like one that no
+// route answers to; Fiber itself would answer it with plain text.
+func routeAnyMethod(app *fiber.App) fasthttp.RequestHandler {
+	known, handle := app.Config().RequestMethods, app.Server().Handler
+	return func(c *fasthttp.RequestCtx) {
+		if !slices.Contains(known, string(c.Method())) {
+			c.Request.Header.SetMethod(fiber.MethodTrace)
+		}
+		handle(c)
+	}
+}
+
+// adminRoutes is the admin listener.
+func (g *gateway) adminRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		answerHealth(w, nil)
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		answerHealth(w, g.readiness(r.Context()))
+	})
+	return mux
+}
+
+// readiness is why this process should get no traffic now, nil if it should.
+func (g *gateway) readiness(ctx context.Context) error {
+	if g.draining.Load() {
+		return errDraining
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.settings.StoreTimeout)
+	defer cancel()
+	return g.store.Ping(ctx)
+}
+
+func answerHealth(w http.ResponseWriter, err error) {
+	body := map[string]string{"status": "ok"}
+	status := http.StatusOK
+	if err != nil {
+		body = map[string]string{"status": "unavailable", "error": err.Error()}
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body) // a prober that has left needs no answer
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/project-locks/gateway/configs"
+)
+
+// Set by the Makefile.
+var version = "development"
+
+func (p process) check(ctx context.Context, args []string) error {
+	if err := parse(p.flags("check"), args); err != nil {
+		return err
+	}
+	settings, err := configs.Load(p.environ)
+	if err != nil {
+		return fmt.Errorf("the configuration is not usable:\n%w", err)
+	}
+	_, err = newVerifier(settings)
+	if err := errors.Join(err, checkStore(ctx, settings)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "configuration, policy and keys are usable; the store %s decides\n", settings.Store)
+	return err
+}
+
+func checkStore(ctx context.Context, settings configs.Settings) error {
+	s, err := openStore(settings)
+	if err != nil {
+		return fmt.Errorf("GATEWAY_STORE: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, settings.StoreTimeout)
+	defer cancel()
+	if err := s.Ping(ctx); err != nil {
+		return errors.Join(fmt.Errorf("GATEWAY_STORE: %s: %w", settings.Store, err), s.Close())
+	}
+	return s.Close()
+}
+
+func (p process) version(_ context.Context, args []string) error {
+	if err := parse(p.flags("version"), args); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(p.stdout, "gateway %s, commit %s, %s\n", version, commit(), runtime.Version())
+	return err
+}
+
+func commit() string {
+	info, _ := debug.ReadBuildInfo()
+	revision, modified := "unknown", ""
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			revision = setting.Value
+		case "vcs.modified":
+			if setting.Value == "true" {
+				modified = ", modified"
+			}
+		}
+	}
+	return revision + modified
+}

@@ -1,0 +1,102 @@
+// Command gateway is the edge tier of an API: it decides lock requests.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+const usage = `gateway is the edge tier of an API: it decides lock requests.
+
+  gateway serve         serve with the configuration from the environment
+  gateway dev           start developing: embedded store, generated secret, ready curl lines
+  gateway key create    print a credential
+  gateway key inspect   read a credential on stdin and print what the gateway makes of it
+  gateway check         check configuration, policy file and store
+  gateway version       print version, commit and Go version
+
+Every command explains its flags with -h. The environment variables are in README.md.
+`
+
+// process is what a command has of the world.
+type process struct {
+	environ map[string]string
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+}
+
+var errUsage = errors.New("usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	p := process{environ: environment(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	switch err := p.command(ctx, os.Args[1:]); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.Is(err, errUsage):
+		os.Exit(2)
+	default:
+		fmt.Fprintf(os.Stderr, "gateway: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func (p process) command(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{
+		"serve":       p.serve,
+		"dev":         p.dev,
+		"key create":  p.keyCreate,
+		"key inspect": p.keyInspect,
+		"check":       p.check,
+		"version":     p.version,
+	}
+	for words := min(2, len(args)); words > 0; words-- {
+		if run, found := commands[strings.Join(args[:words], " ")]; found {
+			return run(ctx, args[words:])
+		}
+	}
+	if len(args) == 1 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
+		_, err := fmt.Fprint(p.stdout, usage)
+		return err
+	}
+	fmt.Fprint(p.stderr, usage)
+	return errUsage
+}
+
+// flags makes the flags of a command; parse reports what is left over.
+func (p process) flags(name string) *flag.FlagSet {
+	set := flag.NewFlagSet("gateway "+name, flag.ContinueOnError)
+	set.SetOutput(p.stderr)
+	return set
+}
+
+func parse(set *flag.FlagSet, args []string) error {
+	switch err := set.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return errUsage // the flag package has said what is wrong
+	case set.NArg() > 0:
+		fmt.Fprintf(set.Output(), "%s takes no argument %q\n", set.Name(), set.Arg(0))
+		set.Usage()
+		return errUsage
+	}
+	return nil
+}
+
+func environment(list []string) map[string]string {
+	environ := make(map[string]string, len(list))
+	for _, entry := range list {
+		name, value, _ := strings.Cut(entry, "=")
+		environ[name] = value
+	}
+	return environ
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/project-locks/gateway/auth"
+	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/lockcore/store"
+	"github.com/project-locks/gateway/lockcore/store/boltstore"
+	"github.com/project-locks/gateway/lockcore/store/redisstore"
+	"github.com/project-locks/gateway/middleware"
+)
+
+func (p process) serve(ctx context.Context, args []string) error {
+	if err := parse(p.flags("serve"), args); err != nil {
+		return err
+	}
+	settings, err := configs.Load(p.environ)
+	if err != nil {
+		return fmt.Errorf("the configuration is not usable:\n%w", err)
+	}
+	return p.run(ctx, settings, func(*gateway) {})
+}
+
+// run serves until ctx ends, then finishes what is in flight. Once both
+// listeners are open it calls ready.
+func (p process) run(ctx context.Context, settings configs.Settings, ready func(*gateway)) error {
+	setLogger(settings, p.stderr)
+	g, err := p.open(settings)
+	if err != nil {
+		return err
+	}
+	slog.Info("serving", "public", g.public.Addr().String(), "admin", g.admin.Addr().String(), "settings", settings)
+	ready(g)
+	return errors.Join(g.serve(ctx), g.close())
+}
+
+// gateway is a process that serves.
+type gateway struct {
+	settings configs.Settings
+	store    store.Store
+	audit    io.Closer
+	public   net.Listener
+	admin    net.Listener
+	draining atomic.Bool
+	app      *fiber.App
+	adminApp *http.Server
+	failed   chan error // of a listener, room for both
+}
+
+// open opens everything, so that a wrong start fails at once, and completely.
+func (p process) open(settings configs.Settings) (_ *gateway, err error) {
+	g := &gateway{settings: settings, failed: make(chan error, 2)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.close())
+		}
+	}()
+	verifier, err := newVerifier(settings)
+	if err != nil {
+		return nil, err
+	}
+	if g.store, err = openStore(settings); err != nil {
+		return nil, err
+	}
+	out, err := p.openAudit(settings.AuditLog)
+	if err != nil {
+		return nil, err
+	}
+	g.audit = out
+	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
+		return nil, err
+	}
+	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
+		return nil, err
+	}
+	g.app = newApp(&middleware.Locks{
+		Store:    g.store,
+		Timeout:  settings.StoreTimeout,
+		Verifier: verifier,
+		Policy:   settings.Policy,
+		Audit:    middleware.NewAudit(out, instance()),
+	})
+	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
+	return g, nil
+}
+
+func (g *gateway) serve(ctx context.Context) error {
+	go func() { g.failed <- g.app.Listener(g.public) }()
+	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
+	g.warnWhileNotReady(ctx)
+	select {
+	case err := <-g.failed:
+		return fmt.Errorf("a listener failed: %w", err)
+	case <-ctx.Done():
+	}
+	slog.Info("shutting down: finishing what is in flight", "timeout", g.settings.ShutdownTimeout)
+	g.draining.Store(true)
+	drain, cancel := context.WithTimeout(context.Background(), g.settings.ShutdownTimeout)
+	defer cancel()
+	if err := g.app.ShutdownWithContext(drain); err != nil {
+		slog.Warn("some requests did not finish in time", "error", err)
+	}
+	return nil
+}
+
+// warnWhileNotReady says why requests will be refused, if they will: the store
+// may come up after the gateway does.
+func (g *gateway) warnWhileNotReady(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, g.settings.StoreTimeout)
+	defer cancel()
+	if err := g.store.Ping(ctx); err != nil {
+		slog.Warn("the store cannot decide now: lock requests get 503 until it can", "error", err)
+	}
+}
+
+// close closes what was opened, in reverse.
+func (g *gateway) close() error {
+	var errs []error
+	if g.adminApp != nil {
+		errs = append(errs, g.adminApp.Close())
+	}
+	for _, c := range []io.Closer{g.admin, g.public} {
+		if l, _ := c.(net.Listener); l != nil {
+			_ = l.Close() // a server that ran has closed it
+		}
+	}
+	if g.audit != nil {
+		errs = append(errs, g.audit.Close())
+	}
+	if g.store != nil {
+		errs = append(errs, g.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func listen(setting, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: choose another address, or stop what listens there", setting, err)
+	}
+	return l, nil
+}
+
+func openStore(settings configs.Settings) (store.Store, error) {
+	if !settings.Store.Redis() {
+		return boltstore.Open(settings.Store.Path)
+	}
+	return redisstore.Open(string(settings.Store.URL.Bytes()), redisstore.Mode(settings.RedisMode), settings.StoreTimeout)
+}
+
+func newVerifier(settings configs.Settings) (*auth.Verifier, error) {
+	config := auth.Config{
+		JWKS:     settings.JWKS.Bytes(),
+		Issuer:   settings.JWTIssuer,
+		Audience: settings.JWTAudience,
+		Now:      time.Now,
+	}
+	for _, secret := range settings.Secrets {
+		config.Secrets = append(config.Secrets, secret.Bytes())
+	}
+	return auth.NewVerifier(config)
+}
+
+// openAudit opens the audit log. Closing it leaves stdout and stderr open.
+func (p process) openAudit(name string) (io.WriteCloser, error) {
+	switch name {
+	case "stdout":
+		return leftOpen{p.stdout}, nil
+	case "stderr":
+		return leftOpen{p.stderr}, nil
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("GATEWAY_AUDIT_LOG: %w", err)
+	}
+	return file, nil
+}
+
+type leftOpen struct{ io.Writer }
+
+func (leftOpen) Close() error { return nil }
+
+// instance names this process in the audit log.
+func instance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
+}

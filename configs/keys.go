@@ -1,0 +1,113 @@
+package configs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// minSecretBytes is what HS256 needs: a key as long as its hash.
+const minSecretBytes = 32
+
+// maxKeyFileBytes bounds the secret file and the key set.
+const maxKeyFileBytes = 1 << 20
+
+// generator is a command that prints a good secret.
+const generator = "openssl rand -base64 48"
+
+// checkKeys reads the secrets and the key set; at least one of them must be there.
+func (c *complaints) checkKeys(s *Settings) {
+	switch {
+	case s.JWTSecret.IsSet() && s.JWTSecretFile != "":
+		c.add("GATEWAY_JWT_SECRET", "is set beside GATEWAY_JWT_SECRET_FILE; keep one of the two")
+	case s.JWTSecret.IsSet():
+		c.takeSecret(s)
+	case s.JWTSecretFile != "":
+		c.readSecrets(s)
+	case s.JWKSFile == "":
+		c.add("GATEWAY_JWT_SECRET", "there is no key to verify credentials with; set it to the output of: %s "+
+			"(or set GATEWAY_JWT_SECRET_FILE or GATEWAY_JWKS_FILE, or start with gateway dev, which makes its own)", generator)
+	}
+	if s.JWKSFile != "" {
+		c.readJWKS(s)
+	}
+}
+
+func (c *complaints) takeSecret(s *Settings) {
+	const name = "GATEWAY_JWT_SECRET"
+	secret := s.JWTSecret.Bytes()
+	if strings.ContainsAny(string(secret), "\r\n") {
+		c.add(name, "has a line break; remove it, or put several secrets into GATEWAY_JWT_SECRET_FILE")
+	}
+	if len(secret) < minSecretBytes {
+		c.add(name, "has %d bytes; write at least %d, for example the output of: %s", len(secret), minSecretBytes, generator)
+	}
+	s.Secrets = []Secret{s.JWTSecret}
+}
+
+func (c *complaints) readSecrets(s *Settings) {
+	const name = "GATEWAY_JWT_SECRET_FILE"
+	data, err := readFile(s.JWTSecretFile, maxKeyFileBytes)
+	if err != nil {
+		// Without the path: somebody may have set this variable to the secret itself.
+		if withPath := (*fs.PathError)(nil); errors.As(err, &withPath) {
+			err = withPath.Err
+		}
+		c.add(name, "cannot read it: %w; write the path of a readable file", err)
+		return
+	}
+	number := 0
+	for line := range strings.Lines(string(data)) {
+		number++
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			continue
+		}
+		if len(line) < minSecretBytes {
+			c.add(name, "line %d has %d bytes; write at least %d, for example the output of: %s", number, len(line), minSecretBytes, generator)
+		}
+		s.Secrets = append(s.Secrets, conceal(line))
+	}
+	if len(s.Secrets) == 0 {
+		c.add(name, "the file holds no secret; write one per line, for example the output of: %s", generator)
+	}
+}
+
+// readJWKS checks the outline only; the keys themselves belong to whoever verifies with them.
+func (c *complaints) readJWKS(s *Settings) {
+	const name = "GATEWAY_JWKS_FILE"
+	data, err := readFile(s.JWKSFile, maxKeyFileBytes)
+	if err != nil {
+		c.add(name, "%w; write the path of a readable file", err)
+		return
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	// The error of the decoder is left out: it quotes the file, which may hold HS256 keys.
+	if json.Unmarshal(data, &set) != nil || len(set.Keys) == 0 {
+		c.add(name, `%s is not a JSON Web Key Set; write {"keys":[…]} with at least one key`, s.JWKSFile)
+		return
+	}
+	s.JWKS = conceal(string(data))
+}
+
+// readFile reads a whole file, unless it is larger than limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("the file is larger than %d bytes", limit)
+	}
+	return data, nil
+}

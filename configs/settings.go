@@ -1,0 +1,52 @@
+package configs
+
+import (
+	"log/slog"
+	"reflect"
+	"time"
+)
+
+// Settings are the process settings. The tags of a field name its variable, its default and, for
+// the README, its meaning and unit; an empty variable counts as unset.
+type Settings struct {
+	Addr            string        `env:"GATEWAY_ADDR" envDefault:"127.0.0.1:8080" doc:"public listener, HOST:PORT; port 0 takes any free one"`
+	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /metrics (Prometheus); never on the public listener"`
+	Store           StoreURL      `env:"GATEWAY_STORE" envDefault:"bolt://gateway-data/locks.db" doc:"bolt://PATH (embedded, durable, one process; relative to the working directory, or bolt:///PATH), or a redis://, rediss:// or unix:// URL"`
+	RedisMode       string        `env:"GATEWAY_REDIS_MODE" envDefault:"single" doc:"single, sentinel or cluster; further nodes as addr= in the query of the store URL, master_name= for sentinel"`
+	StoreTimeout    time.Duration `env:"GATEWAY_STORE_TIMEOUT" envDefault:"2s" doc:"bound on one store operation, 10ms to 30s; past it the answer is 503"`
+	JWTSecret       Secret        `env:"GATEWAY_JWT_SECRET" doc:"HS256 secret that signs and verifies credentials, at least 32 bytes"`
+	JWTSecretFile   string        `env:"GATEWAY_JWT_SECRET_FILE" doc:"file with that secret instead; during a rotation several, one per line: the first signs, all verify"`
+	JWKSFile        string        `env:"GATEWAY_JWKS_FILE" doc:"JSON Web Key Set with further verification keys (HS256, RS256, ES256, EdDSA), chosen by kid and type"`
+	JWTIssuer       string        `env:"GATEWAY_JWT_ISSUER" doc:"issuer (iss) that a credential must name; unset: any"`
+	JWTAudience     string        `env:"GATEWAY_JWT_AUDIENCE" doc:"audience (aud) that a credential must name; unset: any"`
+	PolicyFile      string        `env:"GATEWAY_POLICY_FILE" doc:"YAML file with quotas, suspended projects and revoked keys; reloaded when it changes and on SIGHUP; unset: 600 lock requests a minute for every project"`
+	AuditLog        string        `env:"GATEWAY_AUDIT_LOG" envDefault:"stdout" doc:"audit log: stdout, stderr or a file path"`
+	LogLevel        string        `env:"GATEWAY_LOG_LEVEL" envDefault:"info" doc:"service log on stderr: debug, info, warn or error"`
+	LogFormat       string        `env:"GATEWAY_LOG_FORMAT" envDefault:"json" doc:"service log on stderr: json or text"`
+	ShutdownTimeout time.Duration `env:"GATEWAY_SHUTDOWN_TIMEOUT" envDefault:"10s" doc:"on SIGTERM or SIGINT, time to finish what is in flight, up to 10m"`
+
+	// What the files hold, read by Load.
+
+	Secrets []Secret // HS256 secrets: the first signs, all verify; empty when there is only a key set
+	JWKS    Secret   // the key set as written; secret because it may hold HS256 keys
+	Policy  *Policy  // nil, the default policy, without a file
+}
+
+// Level is the level of the service log.
+func (s Settings) Level() slog.Level {
+	var level slog.Level
+	// Load accepts only names that slog knows, so the error cannot happen.
+	_ = level.UnmarshalText([]byte(s.LogLevel))
+	return level
+}
+
+// LogValue shows every variable with its value, and secrets as "[redacted]".
+func (s Settings) LogValue() slog.Value {
+	var attrs []slog.Attr
+	for field, value := range reflect.ValueOf(s).Fields() {
+		if name := field.Tag.Get("env"); name != "" {
+			attrs = append(attrs, slog.Any(name, value.Interface()))
+		}
+	}
+	return slog.GroupValue(attrs...)
+}

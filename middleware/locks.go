@@ -1,0 +1,175 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"github.com/project-locks/gateway/auth"
+	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/lockcore"
+	"github.com/project-locks/gateway/lockcore/store"
+	"github.com/project-locks/gateway/ratelimit"
+)
+
+// Locks answers the lock endpoints.
+type Locks struct {
+	Store    store.Store
+	Timeout  time.Duration // of one decision
+	Verifier *auth.Verifier
+	Policy   *configs.Policy
+	Audit    *Audit
+}
+
+// Handle answers requests for one operation.
+func (l *Locks) Handle(op lockcore.Op) fiber.Handler {
+	return l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, op, nil) })
+}
+
+// Refuse answers requests with a method that a lock endpoint does not know.
+// They pass the same checks and count like any invalid request.
+func (l *Locks) Refuse(allow string) fiber.Handler {
+	refusal := fromServer[fiber.StatusMethodNotAllowed]
+	refusal.Status, refusal.Allow = fiber.StatusMethodNotAllowed, allow
+	return l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, lockcore.None, &refusal) })
+}
+
+// audited answers a request and writes its one audit line.
+func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
+	return func(c *fiber.Ctx) error {
+		r := &Record{Time: time.Now()}
+		handle := Rescue(func(c *fiber.Ctx) error { return serve(c, r) })
+		if err := handle(c); err != nil {
+			r.Code = problem(err).Code
+			if err := WriteError(c, err); err != nil {
+				return err
+			}
+		}
+		l.Audit.write(c, r)
+		return nil
+	}
+}
+
+// serve makes the checks of the protocol in their order, and answers. A request
+// known to be refused for what is not yet its turn comes with that refusal.
+func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) error {
+	c.Set(fiber.HeaderCacheControl, "no-store")
+	r.operation(op, c.Params("key"))
+	if _, err := RequestID(c); err != nil {
+		return err
+	}
+	principal, err := l.authenticate(c)
+	if err != nil {
+		return err
+	}
+	r.principal(principal)
+	project := l.Policy.Project(principal.Project)
+	if err := permit(principal, project); err != nil {
+		return err
+	}
+	command, err := parse(c, op)
+	r.command(command)
+	if refusal == nil {
+		refusal = err
+	}
+	if refusal != nil {
+		command = lockcore.Command{Op: lockcore.None}
+	}
+	charge := ratelimit.Charge{Project: principal.Project, Limit: project.LocksPerMinute}
+	sent := time.Now()
+	decision, err := l.decide(charge, command)
+	if err != nil {
+		return unavailable(err)
+	}
+	r.decision(decision)
+	if err := admit(c, decision); err != nil {
+		return err
+	}
+	if refusal != nil {
+		return refusal
+	}
+	return answer(c, op, decision, sent)
+}
+
+// decide gives the store its time. It does not end when the client leaves: the
+// command may be on its way already.
+func (l *Locks) decide(charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+	defer cancel()
+	return l.Store.Decide(ctx, charge, command)
+}
+
+// admit writes where the quota stands, and refuses past it.
+func admit(c *fiber.Ctx, d store.Decision) error {
+	c.Set("X-RateLimit-Limit", strconv.FormatInt(d.Quota.Limit, 10))
+	c.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Quota.Remaining(), 10))
+	c.Set("X-RateLimit-Reset", strconv.FormatInt(d.Quota.Reset.Unix(), 10))
+	if d.Quota.Admitted {
+		return nil
+	}
+	return &Problem{
+		Status: fiber.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: d.Quota.RetryAfter(d.At),
+		Text: fmt.Sprintf("The project has used its %d lock requests of this minute.", d.Quota.Limit),
+	}
+}
+
+type (
+	leaseBody struct {
+		ExpiresAt string `json:"expires_at"`
+		Fence     int64  `json:"fencing_token"`
+	}
+	freeBody struct {
+		Held bool `json:"held"`
+	}
+	stateBody struct {
+		Held bool `json:"held"`
+		leaseBody
+	}
+)
+
+// answer writes a decision on an admitted, valid request.
+func answer(c *fiber.Ctx, op lockcore.Op, d store.Decision, sent time.Time) error {
+	o := d.Outcome
+	lease := leaseBody{ExpiresAt: timestamp(o.ExpiresAt), Fence: o.Fence}
+	switch o.Verdict {
+	case lockcore.Granted:
+		// The store decided after the request was sent, so by its clock it is no later than this.
+		if !d.At.Add(time.Since(sent)).Before(o.ExpiresAt) {
+			return unavailable(fmt.Errorf("%w: its answer came when the lease had ended", store.ErrUnknown))
+		}
+		status := fiber.StatusOK
+		if op == lockcore.Acquire {
+			status = fiber.StatusCreated
+		}
+		return c.Status(status).JSON(lease)
+	case lockcore.Released:
+		c.Status(fiber.StatusNoContent)
+		return nil
+	case lockcore.Observed:
+		if !o.Held() {
+			return c.JSON(freeBody{})
+		}
+		return c.JSON(stateBody{Held: true, leaseBody: lease})
+	case lockcore.LockHeld:
+		return &Problem{
+			Status: fiber.StatusConflict, Code: CodeLockHeld,
+			Text:        "Another owner holds this lock.",
+			AvailableAt: timestamp(o.AvailableAt()),
+			RetryAfter:  ratelimit.CeilSeconds(o.AvailableAt().Sub(d.At)),
+		}
+	case lockcore.OwnershipLost:
+		return &Problem{
+			Status: fiber.StatusConflict, Code: CodeOwnershipLost,
+			Text: "This lock token does not own the lock, or its lease can no longer be extended: stop the work it protects.",
+		}
+	case lockcore.Nothing:
+	}
+	return errors.New("the store answered a command with nothing")
+}
+
+// timestamp writes a moment as the protocol does: RFC 3339, UTC, milliseconds.
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
