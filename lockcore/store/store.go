@@ -10,6 +10,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 
@@ -50,6 +51,9 @@ type Decision struct {
 var (
 	// ErrNotApplied is an operation that the store did not carry out.
 	ErrNotApplied = errors.New("the store did not carry out the operation")
+	// ErrDamaged is an ErrNotApplied for a reason that lies in the records of one
+	// project, and says nothing about the store.
+	ErrDamaged = fmt.Errorf("%w: a record is damaged", ErrNotApplied)
 	// ErrUnknown is an operation of which nobody can tell whether it happened.
 	ErrUnknown = errors.New("whether the store carried out the operation is unknown")
 )

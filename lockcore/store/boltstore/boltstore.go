@@ -105,7 +105,7 @@ func (s *Store) transact(calls []*store.Call) error {
 	for _, call := range calls {
 		changed, err := s.decide(tx, call)
 		if err != nil {
-			call.Err = fmt.Errorf("%w: %w", store.ErrNotApplied, err)
+			call.Err = err
 		}
 		dirty = dirty || changed
 	}
@@ -123,7 +123,7 @@ func (s *Store) decide(tx *bbolt.Tx, call *store.Call) (changed bool, err error)
 	project, key := call.Charge.Project, call.Command.Key
 	before, err := load(tx, project, key)
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	}
 	now := s.clock.read()
 	call.Decision = store.Decision{At: now, Quota: s.count(call.Charge, now)}
@@ -132,7 +132,10 @@ func (s *Store) decide(tx *bbolt.Tx, call *store.Call) (changed bool, err error)
 	}
 	after, outcome := lockcore.Step(before, call.Command, now)
 	call.Decision.Outcome = outcome
-	return after != before, save(tx, project, key, before, after)
+	if err := save(tx, project, key, before, after); err != nil {
+		return false, fmt.Errorf("%w: %w", store.ErrNotApplied, err)
+	}
+	return after != before, nil
 }
 
 // count applies the quota rule. All windows begin at the same moment, so a new

@@ -22,7 +22,7 @@ func BenchmarkDecide(b *testing.B) {
 	host, port, err := net.SplitHostPort(server.Addr)
 	must(b, err)
 	script := s.script.Load()
-	must(b, script.Load(context.Background(), client).Err())
+	must(b, client.ScriptLoad(context.Background(), script.source).Err())
 	for _, pipeline := range []string{"1", "16"} {
 		b.Run("redis-benchmark -c 64 -P "+pipeline, func(b *testing.B) {
 			project := "{" + uuid.NewString() + "}"

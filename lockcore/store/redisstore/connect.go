@@ -12,8 +12,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/project-locks/gateway/lockcore/store"
 )
 
 // Mode is how the servers work together.
@@ -79,21 +77,14 @@ func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalCl
 	}), nil
 }
 
-// dialer marks its errors: without a connection nothing reaches the store.
+// dialer heeds the context, which the client's own does not with TLS.
 func dialer(config *tls.Config, timeout time.Duration) func(context.Context, string, string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: timeout}
-	dial := plain.DialContext
-	if config != nil {
-		config.ServerName = "" // every node has its own name: the one that is dialed
-		dial = (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
+	if config == nil {
+		return plain.DialContext
 	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", store.ErrNotApplied, err)
-		}
-		return conn, nil
-	}
+	config.ServerName = "" // every node has its own name: the one that is dialed
+	return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
 }
 
 // ErrMayEvict is a server that drops records when its memory is full.
@@ -102,7 +93,7 @@ var ErrMayEvict = errors.New("this Redis may evict locks: set its maxmemory-poli
 func refuseEviction(ctx context.Context, master *redis.Client) error {
 	info, err := master.InfoMap(ctx, "memory").Result()
 	if err != nil {
-		return translate(err)
+		return fmt.Errorf("asking for the maxmemory-policy: %w", err)
 	}
 	if policy := info["Memory"]["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		return fmt.Errorf("%w (it is %s)", ErrMayEvict, policy)

@@ -8,13 +8,14 @@
 -- the last two are 0 where the verdict tells of no lease.
 --
 -- Everything is read and checked before the first write: an error in Lua does not undo earlier writes.
+-- An error that starts with DAMAGED is about a record of this project; reply.go looks for the word.
 
 -- Lua's own formatting turns 4503599627370497 into 4.5035996273705e+15.
 local function text(n) return string.format('%.0f', n) end
 
 local function whole(s, what)
   local n = s and string.match(s, '^%d+$') and tonumber(s)
-  if not n or n >= 2 ^ 53 then error(what .. ' is not a whole number below 2^53') end
+  if not n or n >= 2 ^ 53 then error(what .. ' is not a whole number below 2^53', 0) end
   return n
 end
 
@@ -22,16 +23,16 @@ local function read_window(key)
   local value = redis.call('GET', key)
   if not value then return nil end
   local start, count = string.match(value, '^(%d+):(%d+)$')
-  return {start = whole(start, 'the quota record'), count = whole(count, 'the quota record')}
+  return {start = whole(start, 'DAMAGED quota record: start'), count = whole(count, 'DAMAGED quota record: count')}
 end
 
 local function read_lease(key)
   local r = redis.call('HMGET', key, 'owner', 'fence', 'expires', 'deadline')
   if not (r[1] or r[2] or r[3] or r[4]) then return nil end
-  if not r[1] then error('the lease record has no owner') end
+  if not r[1] then error('DAMAGED lease record: it has no owner', 0) end
   return {
-    owner = r[1], fence = whole(r[2], 'fence of the lease record'),
-    expires = whole(r[3], 'expires of the lease record'), deadline = whole(r[4], 'deadline of the lease record'),
+    owner = r[1], fence = whole(r[2], 'DAMAGED lease record: fence'),
+    expires = whole(r[3], 'DAMAGED lease record: expires'), deadline = whole(r[4], 'DAMAGED lease record: deadline'),
   }
 end
 
@@ -41,7 +42,7 @@ local command = {op = ARGV[2], owner = ARGV[3], ttl = whole(ARGV[4], 'the ttl')}
 
 local now = clock()
 local old = read_lease(lease_key)
-local last = whole(redis.call('GET', fence_key) or '0', 'the last fencing token')
+local last = whole(redis.call('GET', fence_key) or '0', 'DAMAGED fence record: the last fencing token')
 local window, admitted = take(read_window(quota_key), limit, now)
 
 local verdict, lease, fence, told = 'nothing', old, last, nil

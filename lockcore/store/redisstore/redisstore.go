@@ -11,7 +11,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
-	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -41,7 +41,7 @@ const pipelines = 2
 type Store struct {
 	client  redis.UniversalClient
 	timeout time.Duration
-	script  atomic.Pointer[redis.Script] // changed by tests only, to move time
+	script  atomic.Pointer[script] // changed by tests only, to move time
 	batcher *store.Batcher
 }
 
@@ -59,8 +59,14 @@ func Open(url string, mode Mode, timeout time.Duration) (*Store, error) {
 	return s, nil
 }
 
-func compose(clock string) *redis.Script {
-	return redis.NewScript(strings.Join([]string{clock, ratelimit.Script, lockcore.Script, decideScript}, "\n"))
+type script struct {
+	*redis.Script // knows the hash
+	source        string
+}
+
+func compose(clock string) *script {
+	source := strings.Join([]string{clock, ratelimit.Script, lockcore.Script, decideScript}, "\n")
+	return &script{redis.NewScript(source), source}
 }
 
 // Decide implements store.Store.
@@ -84,35 +90,29 @@ func (s *Store) Close() error {
 }
 
 // run decides a batch in one round trip. Calls that find the script missing
-// were not carried out and are sent again once it is loaded.
+// were not carried out and are sent again with the whole script, which the
+// server then keeps. It goes where the call goes: loading it ahead would need
+// every node of a cluster to be up.
 func (s *Store) run(calls []*store.Call) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
 	script := s.script.Load()
-	missed := s.send(ctx, script, calls)
-	if len(missed) == 0 {
-		return
+	if missed := s.send(ctx, calls, "evalsha", script.Hash()); len(missed) > 0 {
+		s.send(ctx, missed, "eval", script.source)
 	}
-	if err := script.Load(ctx, s.client).Err(); err != nil {
-		for _, call := range missed {
-			call.Err = fmt.Errorf("%w: loading the script: %w", store.ErrNotApplied, err)
-		}
-		return
-	}
-	s.send(ctx, script, missed)
 }
 
-// send answers the calls, except those it returns: for them the server had no script.
-func (s *Store) send(ctx context.Context, script *redis.Script, calls []*store.Call) (missed []*store.Call) {
+// send answers the calls. It returns those for which the server had no script.
+func (s *Store) send(ctx context.Context, calls []*store.Call, command, script string) (missed []*store.Call) {
 	pipe := s.client.Pipeline()
-	replies := make([]once, len(calls))
+	attempts := make([]*attempt, len(calls))
 	for i, call := range calls {
-		replies[i] = evalsha(ctx, script, call)
-		_ = pipe.Process(ctx, replies[i]) // only queues it
+		attempts[i] = newAttempt(ctx, call, command, script)
+		_ = pipe.Process(ctx, attempts[i]) // only queues it
 	}
-	_, _ = pipe.Exec(ctx) // each reply has its own error
+	_, err := pipe.Exec(ctx)
 	for i, call := range calls {
-		call.Decision, call.Err = decode(replies[i].Cmd, call.Charge.Limit)
+		call.Decision, call.Err = attempts[i].decision(call.Charge.Limit, err)
 		if redis.HasErrorPrefix(call.Err, "NOSCRIPT") {
 			missed = append(missed, call)
 		}
@@ -120,22 +120,40 @@ func (s *Store) send(ctx context.Context, script *redis.Script, calls []*store.C
 	return missed
 }
 
-// once is a command that the client sends again only when the server has said
-// that another node must answer it, never because its reply was lost.
-type once struct{ *redis.Cmd }
+// attempt is a call on its way. The client sends it again only when the server
+// has said that another node must answer it, never because its reply was lost.
+type attempt struct {
+	*redis.Cmd
+	sent bool // or at least begun: the server may have it
+}
 
-func (once) NoRetry() bool { return true }
+// NoRetry is how the client asks.
+func (*attempt) NoRetry() bool { return true }
 
-func evalsha(ctx context.Context, script *redis.Script, call *store.Call) once {
+func newAttempt(ctx context.Context, call *store.Call, command, script string) *attempt {
 	owner := ""
 	if call.Command.Owner != uuid.Nil {
 		owner = call.Command.Owner.String()
 	}
-	k := keys(call)
-	cmd := redis.NewCmd(ctx, "evalsha", script.Hash(), len(k), k[0], k[1], k[2],
-		call.Charge.Limit, call.Command.Op.String(), owner, call.Command.TTL.Milliseconds())
-	cmd.SetFirstKeyPos(3) // routes it in a cluster
-	return once{cmd}
+	k, a := keys(call), &attempt{}
+	a.Cmd = redis.NewCmd(ctx, command, script, len(k), k[0], k[1], k[2],
+		call.Charge.Limit, call.Command.Op.String(), owner, lastArgument{a, call.Command.TTL})
+	a.SetFirstKeyPos(3) // routes it in a cluster
+	return a
+}
+
+// lastArgument is the ttl. The client asks for its bytes when it writes the
+// command into a connection, which is the one sure sign that it may have left.
+type lastArgument struct {
+	attempt *attempt
+	ttl     time.Duration
+}
+
+// MarshalBinary implements encoding.BinaryMarshaler.
+func (l lastArgument) MarshalBinary() ([]byte, error) {
+	l.attempt.sent = true
+	l.attempt.SetErr(nil) // of an earlier node: the client does not put a lost reply over it
+	return strconv.AppendInt(nil, l.ttl.Milliseconds(), 10), nil
 }
 
 // keys names the records of a call, in one hash slot per project.

@@ -1,9 +1,11 @@
 package redisstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,9 +15,16 @@ import (
 	"github.com/project-locks/gateway/ratelimit"
 )
 
-// decode reads the script's reply; its form is written in decide.lua.
-func decode(reply *redis.Cmd, limit int64) (store.Decision, error) {
-	fields, err := reply.StringSlice()
+// decision is what came back. batch is the error of the whole batch, which is
+// the only trace of a handshake that the server refused.
+func (a *attempt) decision(limit int64, batch error) (store.Decision, error) {
+	if !a.sent {
+		return store.Decision{}, fmt.Errorf("%w: %w", store.ErrNotApplied, cmp.Or(a.Err(), batch, errNotSent))
+	}
+	if err := a.Err(); err != nil {
+		return store.Decision{}, translate(err)
+	}
+	fields, err := a.StringSlice()
 	if err != nil {
 		return store.Decision{}, translate(err)
 	}
@@ -26,6 +35,27 @@ func decode(reply *redis.Cmd, limit int64) (store.Decision, error) {
 	return d, nil
 }
 
+var errNotSent = errors.New("it was not sent")
+
+// translate says what is known of a command that was sent and failed. An error
+// that the server answered means that nothing was written: the script checks
+// everything before its first write, and the server refuses before it or at it.
+// Without an answer nothing is known.
+func translate(err error) error {
+	var answered redis.Error
+	switch {
+	case !errors.As(err, &answered), errors.Is(err, redis.Nil): // the script always returns something
+		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+	case strings.Contains(err.Error(), "DAMAGED"), strings.Contains(err.Error(), "WRONGTYPE"): // from the script's checks
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	default:
+		return fmt.Errorf("%w: %w", store.ErrNotApplied, err)
+	}
+}
+
+// parse reads the script's reply, whose form is written in decide.lua, and
+// takes nothing that the rules cannot have said: what is between here and the
+// script may be broken too.
 func parse(fields []string, limit int64) (store.Decision, error) {
 	if len(fields) != 6 {
 		return store.Decision{}, fmt.Errorf("the script's reply has %d fields instead of 6", len(fields))
@@ -33,8 +63,8 @@ func parse(fields []string, limit int64) (store.Decision, error) {
 	verdict, err := lockcore.ParseVerdict(fields[3])
 	var numbers [6]int64
 	for _, i := range []int{0, 1, 2, 4, 5} {
-		n, e := strconv.ParseInt(fields[i], 10, 64)
-		numbers[i], err = n, errors.Join(err, e)
+		n, e := strconv.ParseUint(fields[i], 10, 53)
+		numbers[i], err = int64(n), errors.Join(err, e) //nolint:gosec // below 2^53
 	}
 	if err != nil {
 		return store.Decision{}, fmt.Errorf("the script's reply: %w", err)
@@ -48,21 +78,36 @@ func parse(fields []string, limit int64) (store.Decision, error) {
 	if numbers[5] != 0 {
 		d.Outcome.ExpiresAt = time.UnixMilli(numbers[5]).UTC()
 	}
+	if numbers[0] == 0 || numbers[1] > 1 || !countable(d.Quota) || !tellable(d) {
+		return store.Decision{}, fmt.Errorf("the script's reply makes no sense: %q at limit %d", fields, limit)
+	}
 	return d, nil
 }
 
-// translate says what is known of a call that failed. An error that the server
-// answered means that nothing was written: the script checks everything before
-// its first write, and the server refuses before it or at it. Without an answer
-// nothing is known, unless there was no connection to send it on.
-func translate(err error) error {
-	var answered redis.Error
-	switch {
-	case errors.Is(err, store.ErrNotApplied): // from dial
-		return err
-	case errors.As(err, &answered), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
-		return fmt.Errorf("%w: %w", store.ErrNotApplied, err)
-	default:
-		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
+// countable reports whether the quota rule can have counted to r.
+func countable(r ratelimit.Result) bool {
+	if r.Admitted {
+		return 1 <= r.Used && r.Used <= r.Limit
 	}
+	return r.Used >= r.Limit
+}
+
+// tellable reports whether the lease rule can have told this at d.At: of a
+// whole lease or none, as the verdict demands, and one that has not ended.
+func tellable(d store.Decision) bool {
+	o := d.Outcome
+	if o.Held() != (o.Fence != 0) || !d.Quota.Admitted && o.Verdict != lockcore.Nothing {
+		return false
+	}
+	switch o.Verdict {
+	case lockcore.Granted:
+		return o.ExpiresAt.After(d.At)
+	case lockcore.LockHeld:
+		return o.AvailableAt().After(d.At)
+	case lockcore.Observed:
+		return !o.Held() || o.AvailableAt().After(d.At)
+	case lockcore.Nothing, lockcore.Released, lockcore.OwnershipLost:
+		return !o.Held()
+	}
+	return false
 }
