@@ -10,6 +10,12 @@
 // whether it, or one of its keys, is shut out. A policy never changes once it has been read, so
 // any number of goroutines may use it; a new file is a new Policy.
 //
+// [PolicyFile] holds the Policy in force while a process runs, and follows the file: it promises
+// that every change is seen, by events and by polling, that a bad or missing file leaves the last
+// good policy in force and is told once, and that asking for the policy costs one atomic load. It
+// cannot know that a writer who pauses in the middle of the file is not finished; its comment says
+// how far it goes. Settings.Policy is the policy at the time of Load, for commands that end at once.
+//
 // Secrets are held as [Secret], which no way of printing shows. An error names the variable, what
 // is wrong and the remedy, and never quotes a value that may hold a secret: neither the secrets
 // themselves, nor the contents of a key file, nor the URL of a store with its password.

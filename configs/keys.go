@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,16 +99,25 @@ func (c *complaints) readJWKS(s *Settings) {
 
 // readFile reads a whole file, unless it is larger than limit bytes.
 func readFile(path string, limit int64) ([]byte, error) {
+	var data bytes.Buffer
+	if err := copyFile(&data, path, limit); err != nil {
+		return nil, err
+	}
+	return data.Bytes(), nil
+}
+
+// copyFile is readFile for files that need not be kept in memory.
+func copyFile(to io.Writer, path string, limit int64) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	copied, err := io.Copy(to, io.LimitReader(file, limit+1))
 	if err := errors.Join(err, file.Close()); err != nil {
-		return nil, err
+		return err
 	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("the file is larger than %d bytes", limit)
+	if copied > limit {
+		return fmt.Errorf("the file is larger than %d bytes", limit)
 	}
-	return data, nil
+	return nil
 }

@@ -205,6 +205,7 @@ func TestLoadRefuses(t *testing.T) {
 		"a key set without keys":       {environ("GATEWAY_JWKS_FILE", noKeys), `GATEWAY_JWKS_FILE: ` + noKeys + ` is not a JSON Web Key Set; write {"keys":[…]} with at least one key`},
 		"a key set that is not JSON":   {environ("GATEWAY_JWKS_FILE", notJSON), `GATEWAY_JWKS_FILE: ` + notJSON + ` is not a JSON Web Key Set; write {"keys":[…]} with at least one key`},
 		"no policy file":               {environ("GATEWAY_POLICY_FILE", missing), `GATEWAY_POLICY_FILE: open ` + missing + `: no such file or directory; write the path of a readable file`},
+		"a directory as policy file":   {environ("GATEWAY_POLICY_FILE", directory), `GATEWAY_POLICY_FILE: ` + directory + ` is not a regular file; write the path of a readable file`},
 		"a directory as the audit log": {environ("GATEWAY_AUDIT_LOG", directory), `GATEWAY_AUDIT_LOG: "` + directory + `" is a directory; write the path of a file in it`},
 		"a stream in upper case":       {environ("GATEWAY_AUDIT_LOG", "STDERR"), `GATEWAY_AUDIT_LOG: "STDERR" would be a file; write stderr`},
 		"an unknown level":             {environ("GATEWAY_LOG_LEVEL", "INFO+1"), `GATEWAY_LOG_LEVEL: "INFO+1" is not a choice; write debug, info, warn, error`},

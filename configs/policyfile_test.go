@@ -2,202 +2,332 @@ package configs
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/google/uuid"
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/goleak"
 )
 
-// inProject puts lines into a project; the first of them is line 3 of the file.
-func inProject(lines string) string {
-	return "projects:\n  6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11:\n    " + lines + "\n"
-}
+// never is longer than any test.
+const never = time.Hour
 
-func TestParsePolicyRefuses(t *testing.T) {
-	const (
-		project  = "policy.yaml:3: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11."
-		number   = "locks_per_minute: must be a whole number from 1 to 1000000000, not "
-		text     = "must be text, in quotes where it looks like something else, not "
-		notAnID  = ": is not a project id; write a UUID in its 36-character form"
-		unknown  = ": unknown field; correct its name or remove it"
-		longName = "name: must be at most 100 printable characters"
-	)
-	tests := map[string]struct{ text, want string }{
-		"a fraction":                    {inProject("locks_per_minute: 1.5"), project + number + "1.5"},
-		"a whole fraction":              {inProject("locks_per_minute: 600.0"), project + number + "600.0"},
-		"a power of ten":                {inProject("locks_per_minute: 1e3"), project + number + "1e3"},
-		"a number in quotes":            {inProject(`locks_per_minute: "600"`), project + number + `the text "600"`},
-		"a number with a unit":          {inProject("locks_per_minute: 600/min"), project + number + `the text "600/min"`},
-		"an octal number":               {inProject("locks_per_minute: 0600"), project + number + "0600"},
-		"a hexadecimal number":          {inProject("locks_per_minute: 0x10"), project + number + "0x10"},
-		"a number with underscores":     {inProject("locks_per_minute: 1_000"), project + number + "1_000"},
-		"zero":                          {inProject("locks_per_minute: 0"), project + number + "0"},
-		"a negative number":             {inProject("locks_per_minute: -1"), project + number + "-1"},
-		"one too many":                  {inProject("locks_per_minute: 1000000001"), project + number + "1000000001"},
-		"past 64 bits":                  {inProject("locks_per_minute: 18446744073709551617"), project + number + "18446744073709551617"},
-		"no number":                     {inProject("locks_per_minute:"), project + number + "nothing"},
-		"a list of numbers":             {inProject("locks_per_minute: [1]"), project + number + "a list"},
-		"a mapping for a number":        {inProject("locks_per_minute: {a: 1}"), project + number + "a mapping"},
-		"an alias that looks right":     {inProject("locks_per_minute: *5\n") + "x: &5 7\n", "policy.yaml:3: is not YAML: unknown anchor '5' referenced"},
-		"an alias to a number":          {"x: &5 7\n" + inProject("locks_per_minute: *5"), "policy.yaml:1: x" + unknown + "\npolicy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11." + number + "an alias; write the value out"},
-		"the default out of range":      {"default:\n  locks_per_minute: 0", "policy.yaml:2: default." + number + "0"},
-		"an unknown field":              {inProject("lock_per_minute: 1"), project + "lock_per_minute" + unknown},
-		"a field in another case":       {inProject("Name: a"), project + "Name" + unknown},
-		"a merge key":                   {inProject("<<: {name: a}"), project + "<<" + unknown},
-		"suspended by default":          {"default:\n  suspended: true", "policy.yaml:2: default.suspended" + unknown},
-		"an unknown section":            {"\nproject: {}", "policy.yaml:2: project" + unknown},
-		"a key with a line break":       {`"a\nb": 1`, `"policy.yaml:1: a\nb"` + unknown},
-		"a key that is a list":          {"? [a]\n: 1", "policy.yaml:1: : a key must be text, not a list"},
-		"a key that is an alias":        {"default: &projects {}\n*projects : {}", "policy.yaml:2: projects: a key must be text, not an alias; write the value out"},
-		"a field given twice":           {inProject("name: a\n    name: b"), "policy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11.name: is given twice, first in line 3; keep one"},
-		"a section given twice":         {"projects: {}\ndefault: {}\nprojects: {}", "policy.yaml:3: projects: is given twice, first in line 1; keep one"},
-		"a project given twice":         {inProject("name: a") + "  6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11: {}", "policy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11: is given twice, first in line 2; keep one"},
-		"a project in another case":     {inProject("name: a") + "  6F1C1A52-8a53-4c2b-9a0e-0d3d6d0f4a11: {}", "policy.yaml:4: projects.6F1C1A52-8a53-4c2b-9a0e-0d3d6d0f4a11: is given twice, first in line 2; keep one"},
-		"a project by name":             {"projects:\n  billing: {}", "policy.yaml:2: projects.billing" + notAnID},
-		"a project id without hyphens":  {"projects:\n  6f1c1a528a534c2b9a0e0d3d6d0f4a11: {}", "policy.yaml:2: projects.6f1c1a528a534c2b9a0e0d3d6d0f4a11" + notAnID},
-		"a project id in braces":        {"projects:\n  '{6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11}': {}", "policy.yaml:2: projects.{6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11}" + notAnID},
-		"a project id of other letters": {"projects:\n  zf1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11: {}", "policy.yaml:2: projects.zf1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11" + notAnID},
-		"a project that is text":        {"projects:\n  6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11: x", "policy.yaml:2: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11: must be a mapping, not the text \"x\""},
-		"projects as a list":            {"projects: [a]", "policy.yaml:1: projects: must be a mapping, not a list"},
-		"projects with a null tag":      {"projects: !!null x", "policy.yaml:1: projects: must be a mapping, not x"},
-		"a name that is a number":       {inProject("name: 12"), project + "name: " + text + "12"},
-		"a name that is a date":         {inProject("name: 2026-01-02"), project + "name: " + text + "2026-01-02"},
-		"a name with a line break":      {inProject(`name: "a\nb"`), project + longName},
-		"a name of 101 characters":      {inProject("name: " + strings.Repeat("ü", 101)), project + longName},
-		"suspended without a value":     {inProject("suspended:"), project + "suspended: must be true or false, not nothing"},
-		"suspended as text":             {inProject(`suspended: "true"`), project + `suspended: must be true or false, not the text "true"`},
-		"suspended as yes":              {inProject("suspended: yes"), project + `suspended: must be true or false, not the text "yes"`},
-		"suspended as 1":                {inProject("suspended: 1"), project + "suspended: must be true or false, not 1"},
-		"one revoked key":               {inProject("revoked_keys: a"), project + `revoked_keys: must be a list of key ids, not the text "a"`},
-		"a revoked key that is empty":   {inProject(`revoked_keys: [a, ""]`), project + "revoked_keys: has an empty key id; write the id or remove it"},
-		"a revoked key of nothing":      {inProject("revoked_keys: [~]"), project + "revoked_keys: " + text + "nothing"},
-		"a revoked key as a number":     {inProject("revoked_keys: [12]"), project + "revoked_keys: " + text + "12"},
-		"a revoked key as a list":       {inProject("revoked_keys: [[a]]"), project + "revoked_keys: " + text + "a list"},
-		"a second document":             {"default: {}\n---\nprojects: {}", "policy.yaml:2: a second document starts here; write one only"},
-		"a second empty document":       {"default: {}\n---\n", "policy.yaml:2: a second document starts here; write one only"},
-		"a second broken document":      {"default: {}\n---\n[", "policy.yaml:4: is not YAML: did not find expected node content"},
-		"text":                          {"600", "policy.yaml:1: must be a mapping, not 600"},
-		"a list":                        {"- a", "policy.yaml:1: must be a mapping, not a list"},
-		"a tab":                         {"default:\n\tlocks_per_minute: 1", "policy.yaml:2: is not YAML: found character that cannot start any token"},
-		"several faults":                {inProject("name: 1\n    suspended: 2") + "defaults: 3", project + "name: " + text + "1\npolicy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11.suspended: must be true or false, not 2\npolicy.yaml:5: defaults" + unknown},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			policy, err := ParsePolicy("policy.yaml", []byte(test.text))
-			if err == nil || err.Error() != test.want {
-				t.Errorf("got:  %v\nwant: %s", err, test.want)
-			}
-			if policy != nil {
-				t.Error("there is a policy beside the error")
-			}
-		})
-	}
-}
+var (
+	// quick is a pace for tests that wait for several looks. No pause in a test makes a blank file count.
+	quick = pace{quiet: 20 * time.Millisecond, bound: 100 * time.Millisecond, blank: never, patience: never, poll: 50 * time.Millisecond}
+	// asleep leaves everything to Reload.
+	asleep = pace{never, never, never, never, never}
+)
 
-func TestParsePolicyReportsAFewFaultsOfMany(t *testing.T) {
-	_, err := ParsePolicy("policy.yaml", []byte(strings.Repeat("x: 1\n", 1000)))
-	if err == nil {
-		t.Fatal("accepted")
-	}
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) != 21 || lines[20] != "policy.yaml: and 980 more faults" {
-		t.Errorf("%d lines, the last: %s", len(lines), lines[len(lines)-1])
-	}
-}
+// limited is a policy file in which every project has this number.
+func limited(limit int) string { return fmt.Sprintf("default: {locks_per_minute: %d}\n", limit) }
 
-func TestReadPolicyReadsTheFile(t *testing.T) {
-	policy, err := ReadPolicy(file(t, "policy.yaml", "default: {locks_per_minute: 5}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := policy.Project(billing).LocksPerMinute; got != 5 {
-		t.Errorf("%d a minute, want 5", got)
-	}
-}
-
-func TestReadPolicyRefuses(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing.yaml")
-	wrong := file(t, "policy.yaml", "x: 1")
-	large := file(t, "policy.yaml", "")
-	if err := os.Truncate(large, maxPolicyBytes+1); err != nil {
-		t.Fatal(err)
-	}
-	tests := map[string]struct{ path, want string }{
-		"a missing file":   {missing, "open " + missing + ": no such file or directory"},
-		"a wrong file":     {wrong, wrong + ":1: x: unknown field; correct its name or remove it"},
-		"more than 64 MiB": {large, "the file is larger than 67108864 bytes"},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if _, err := ReadPolicy(test.path); err == nil || err.Error() != test.want {
-				t.Errorf("got:  %v\nwant: %s", err, test.want)
-			}
-		})
-	}
-}
-
-// policyOf is a file with many projects that use every field.
-func policyOf(projects int) []byte {
-	var b bytes.Buffer
-	b.WriteString("default:\n  locks_per_minute: 600\nprojects:\n")
-	for i := range projects {
-		id := uuid.NewSHA1(uuid.NameSpaceOID, fmt.Append(nil, i))
-		fmt.Fprintf(&b, "  %s:\n    name: project-%d\n    locks_per_minute: %d\n    revoked_keys: [key_%d, key_b]\n", id, i, i+1, i)
-	}
-	return b.Bytes()
-}
-
-// BenchmarkParsePolicy is linear in the number of projects, or reloads stall.
-func BenchmarkParsePolicy(b *testing.B) {
-	for _, projects := range []int{1_000, 100_000} {
-		data := policyOf(projects)
-		b.Run(fmt.Sprintf("projects=%d", projects), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := ParsePolicy("policy.yaml", data); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
-func FuzzParsePolicy(f *testing.F) {
-	example, err := os.ReadFile("policy.example.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(example)
-	f.Add(policyOf(3))
-	for _, text := range []string{
-		"", "---", "~", "- a", "a: b: c", "default: {locks_per_minute: 1}", "default: {locks_per_minute: 0x10}",
-		"default: &a {locks_per_minute: 1}\nprojects: *a", "default: !!null x", "&a *a", "? [a]\n: b", "{", "%YAML 1.2\n---\n{}",
-		inProject("locks_per_minute: 1000000000"), inProject("locks_per_minute: !!int '7'"), inProject("revoked_keys:\n    - a\n    - 'b'"),
-		inProject("suspended: TRUE"), inProject("name: >\n      folded"), "\xff\xfe{\x00}\x00", "a: !!binary x",
-	} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		policy, err := ParsePolicy("policy.yaml", data)
-		if (policy == nil) != (err != nil) {
-			t.Fatalf("policy %v and error %v", policy, err)
-		}
-		if err != nil {
-			return
-		}
-		for id := range policy.projects {
-			inRange(t, policy.Project(id))
-		}
-		inRange(t, policy.Project(uuid.Nil))
-	})
-}
-
-func inRange(t *testing.T, project Project) {
+func write(t *testing.T, path, text string) {
 	t.Helper()
-	if project.LocksPerMinute < 1 || project.LocksPerMinute > MaxLocksPerMinute || project.Revoked("") {
-		t.Errorf("accepted %+v", project)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must stops the test at the first step that failed.
+func must(t *testing.T, steps ...error) {
+	t.Helper()
+	if err := errors.Join(steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits for something that takes a moment, and returns how long it took.
+func eventually(t *testing.T, what string, holds func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for !holds() {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("waited in vain: %s", what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+// followed is a policy file under test.
+type followed struct {
+	*PolicyFile
+	t       *testing.T
+	name    string       // in failures
+	changes atomic.Int64 // calls of changed
+}
+
+// follow opens a policy file with a pace, and closes it at the end.
+func follow(t *testing.T, path string, pace pace, notifier newNotifier) *followed {
+	t.Helper()
+	f := &followed{t: t, name: path}
+	var err error
+	if f.PolicyFile, err = openPolicyFile(path, func() { f.changes.Add(1) }, pace, notifier); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func (f *followed) limit() int64 { return f.Current().Project(billing).LocksPerMinute }
+
+// await waits until something holds, and until all that comes with it is done.
+func (f *followed) await(what string, holds func() bool) time.Duration {
+	f.t.Helper()
+	took := eventually(f.t, f.name+": "+what, holds)
+	f.isNews("") // waits for an attempt that goes on
+	return took
+}
+
+func (f *followed) awaitLimit(limit int) time.Duration {
+	f.t.Helper()
+	return f.await(fmt.Sprintf("%d a minute", limit), func() bool { return f.limit() == int64(limit) })
+}
+
+func (f *followed) awaitFailures(failures int) {
+	f.t.Helper()
+	f.await(fmt.Sprintf("%d failures", failures), func() bool { return f.Status().Failures == failures })
+}
+
+// awaitLooks waits until the file was looked at several times more.
+func (f *followed) awaitLooks(pace pace) { time.Sleep(10*pace.quiet + 2*pace.poll) }
+
+// noEvents is a system out of notifiers.
+func noEvents() (*fsnotify.Watcher, error) { return nil, errors.New("too many open files") }
+
+// leavesNothing fails the test if it leaves a goroutine behind. To be called first.
+func leavesNothing(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
+// records is a service log that a test can read while it is written.
+type records struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *records) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+// with counts the records that contain all of the texts.
+func (r *records) with(texts ...string) (count int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for record := range strings.Lines(r.text.String()) {
+		all := true
+		for _, text := range texts {
+			all = all && strings.Contains(record, text)
+		}
+		if all {
+			count++
+		}
+	}
+	return count
+}
+
+func captureLog(t *testing.T) *records {
+	t.Helper()
+	r := &records{}
+	previous := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(r, nil)))
+	t.Cleanup(func() { slog.SetDefault(previous) })
+	return r
+}
+
+func TestPolicyFileWithoutAPathIsTheDefaultPolicy(t *testing.T) {
+	leavesNothing(t)
+	f, err := OpenPolicyFile("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Reload()
+	if got := f.Current().Project(billing).LocksPerMinute; got != DefaultLocksPerMinute {
+		t.Errorf("%d a minute", got)
+	}
+	if got := f.Status(); got != (PolicyStatus{}) {
+		t.Errorf("status %+v", got)
+	}
+	must(t, f.Close())
+}
+
+func TestOpenPolicyFileRefuses(t *testing.T) {
+	leavesNothing(t)
+	wrong := file(t, "policy.yaml", "x: 1")
+	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	for path, want := range map[string]string{
+		wrong:      wrong + ":1: x: unknown field; correct its name or remove it",
+		missing:    "open " + missing + ": no such file or directory",
+		os.DevNull: os.DevNull + " is not a regular file",
+	} {
+		if f, err := OpenPolicyFile(path, nil); err == nil || err.Error() != want || f != nil {
+			t.Errorf("got:  %v\nwant: %s", err, want)
+		}
+	}
+}
+
+func TestStatusTellsWhereTheFileStands(t *testing.T) {
+	text := "projects: {" + billing.String() + ": {}, " + other.String() + ": {}}"
+	version := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12]
+	path := file(t, "policy.yaml", text)
+	f := follow(t, path, asleep, fsnotify.NewWatcher)
+	opened := f.Status()
+	want := PolicyStatus{Path: path, Version: version, Projects: 2, LoadedAt: opened.LoadedAt, LastAttemptAt: opened.LastAttemptAt}
+	if opened != want || opened.LoadedAt.IsZero() || opened.LastAttemptAt.Before(opened.LoadedAt) {
+		t.Errorf("after the start: %+v", opened)
+	}
+
+	write(t, path, limited(7))
+	f.Reload()
+	reloaded := f.Status()
+	if reloaded.Version == opened.Version || reloaded.Projects != 0 || reloaded.Reloads != 1 || reloaded.LoadedAt.Before(opened.LoadedAt) {
+		t.Errorf("after a reload: %+v", reloaded)
+	}
+
+	write(t, path, "x: 1")
+	f.Reload()
+	refused := f.Status()
+	want = reloaded
+	want.Failures, want.LastAttemptAt = 1, refused.LastAttemptAt
+	want.LastError = path + ":1: x: unknown field; correct its name or remove it"
+	if refused != want {
+		t.Errorf("after a bad file: %+v", refused)
+	}
+
+	write(t, path, limited(7))
+	f.Reload()
+	if got := f.Status(); got.LastError != "" || got.Failures != 1 || got.Reloads != 1 || got.LoadedAt != reloaded.LoadedAt {
+		t.Errorf("after the same file as before the bad one: %+v", got)
+	}
+}
+
+func TestStatusIsWrittenInSnakeCase(t *testing.T) {
+	at := time.Date(2026, 11, 2, 3, 4, 5, 0, time.UTC)
+	text, err := json.Marshal([]PolicyStatus{{}, {"p", "v", at, 1, 2, 3, "e", at}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"path":"","version":"","projects":0,"reloads":0,"failures":0,"last_error":""},` +
+		`{"path":"p","version":"v","loaded_at":"2026-11-02T03:04:05Z","projects":1,"reloads":2,"failures":3,"last_error":"e","last_attempt_at":"2026-11-02T03:04:05Z"}]`
+	if string(text) != want {
+		t.Errorf("got:  %s\nwant: %s", text, want)
+	}
+}
+
+func TestReloadReadsAtOnce(t *testing.T) {
+	log := captureLog(t)
+	path := file(t, "policy.yaml", limited(1))
+	f := follow(t, path, asleep, noEvents)
+	steps := []struct {
+		text              string
+		limit, changes    int64
+		failures          int
+		inForce, rejected int // records
+	}{
+		{limited(2), 2, 1, 0, 0, 0},
+		{limited(2), 2, 1, 0, 1, 0}, // asked for, so answered
+		{"default: 3", 2, 1, 1, 1, 1},
+		{"default: 3", 2, 1, 2, 1, 2},
+		{"default: 4", 2, 1, 3, 1, 3},
+		{limited(2), 2, 1, 3, 2, 3},
+		{limited(5), 5, 2, 3, 2, 3},
+		{"# blank\n\n", 5, 2, 3, 2, 3},
+	}
+	for _, step := range steps {
+		write(t, path, step.text)
+		f.Reload()
+		if f.limit() != step.limit || f.changes.Load() != step.changes || f.Status().Failures != step.failures {
+			t.Errorf("%q: %d a minute, %d changes, %d failures", step.text, f.limit(), f.changes.Load(), f.Status().Failures)
+		}
+		same, rejected := log.with("holds the policy in force"), log.with("level=ERROR")
+		if same != step.inForce || rejected != step.rejected {
+			t.Errorf("%q: %d records of the same policy, %d of a refusal", step.text, same, rejected)
+		}
+	}
+	if log.with("level=INFO", "is blank") != 1 {
+		t.Error("nobody learns why the blank file is not in force")
+	}
+}
+
+func TestCloseStopsEverything(t *testing.T) {
+	leavesNothing(t)
+	for name, notifier := range map[string]newNotifier{"events": fsnotify.NewWatcher, "polls alone": noEvents} {
+		t.Run(name, func(t *testing.T) {
+			path := file(t, "policy.yaml", limited(1))
+			f := follow(t, path, quick, notifier)
+			write(t, path, limited(2))
+			must(t, f.Close(), f.Close())
+			before, changes := f.limit(), f.changes.Load()
+			write(t, path, limited(3))
+			f.Reload()
+			if f.limit() != before || f.changes.Load() != changes {
+				t.Error("it reloads after Close")
+			}
+		})
+	}
+}
+
+func TestCurrentIsNeverTornAndTheLastWriteWins(t *testing.T) {
+	leavesNothing(t)
+	path := file(t, "policy.yaml", "")
+	pair := func(n int) string {
+		return fmt.Sprintf("projects:\n  %s: {locks_per_minute: %d}\n  %s: {locks_per_minute: %d}\n", billing, n, other, n)
+	}
+	write(t, path, pair(1))
+	f := follow(t, path, quick, fsnotify.NewWatcher)
+	stop := make(chan struct{})
+	var busy sync.WaitGroup
+	for range 2 {
+		busy.Go(func() {
+			for last := int64(0); ; {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				policy := f.Current()
+				a, b := policy.Project(billing).LocksPerMinute, policy.Project(other).LocksPerMinute
+				if a != b || a < last {
+					t.Errorf("limits %d and %d after %d", a, b, last)
+				}
+				last = a
+				_ = f.Status()
+			}
+		})
+		busy.Go(func() {
+			for range 50 {
+				f.Reload()
+			}
+		})
+	}
+	const last = 100
+	for n := 2; n <= last; n++ {
+		replace(t, path, pair(n))
+		time.Sleep(time.Millisecond)
+	}
+	f.awaitLimit(last)
+	close(stop)
+	busy.Wait()
+	if s := f.Status(); f.changes.Load() != int64(s.Reloads) || s.Failures != 0 {
+		t.Errorf("changed was called %d times: %+v", f.changes.Load(), s)
 	}
 }

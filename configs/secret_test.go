@@ -61,6 +61,20 @@ func TestSettingsLogShowsEverythingElse(t *testing.T) {
 	}
 }
 
+func TestSettingsLogShowsDurationsAsText(t *testing.T) {
+	s, err := Load(environ("GATEWAY_STORE_TIMEOUT", "1500ms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("start", "s", s)
+	for _, want := range []string{`"GATEWAY_STORE_TIMEOUT":"1.5s"`, `"GATEWAY_SHUTDOWN_TIMEOUT":"10s"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%s is missing in %s", want, &log)
+		}
+	}
+}
+
 func TestSecretShowsOnlyWhetherItIsThere(t *testing.T) {
 	set, unset := conceal("abc"), Secret{}
 	if fmt.Sprint(set) != "[redacted]" || fmt.Sprintf("%#v", set) != "configs.Secret([redacted])" || fmt.Sprint(unset) != "" {

@@ -10,7 +10,7 @@ import (
 // the README, its meaning and unit; an empty variable counts as unset.
 type Settings struct {
 	Addr            string        `env:"GATEWAY_ADDR" envDefault:"127.0.0.1:8080" doc:"public listener, HOST:PORT; port 0 takes any free one"`
-	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /metrics (Prometheus); never on the public listener"`
+	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy (what is in force); never on the public listener"`
 	Store           StoreURL      `env:"GATEWAY_STORE" envDefault:"bolt://gateway-data/locks.db" doc:"bolt://PATH (embedded, durable, one process; relative to the working directory, or bolt:///PATH), or a redis://, rediss:// or unix:// URL"`
 	RedisMode       string        `env:"GATEWAY_REDIS_MODE" envDefault:"single" doc:"single, sentinel or cluster; further nodes as addr= in the query of the store URL, master_name= for sentinel"`
 	StoreTimeout    time.Duration `env:"GATEWAY_STORE_TIMEOUT" envDefault:"2s" doc:"bound on one store operation, 10ms to 30s; past it the answer is 503"`
@@ -29,7 +29,7 @@ type Settings struct {
 
 	Secrets []Secret // HS256 secrets: the first signs, all verify; empty when there is only a key set
 	JWKS    Secret   // the key set as written; secret because it may hold HS256 keys
-	Policy  *Policy  // nil, the default policy, without a file
+	Policy  *Policy  // the policy as Load read it; whatever goes on running asks a PolicyFile
 }
 
 // Level is the level of the service log.
@@ -40,12 +40,17 @@ func (s Settings) Level() slog.Level {
 	return level
 }
 
-// LogValue shows every variable with its value, and secrets as "[redacted]".
+// LogValue shows every variable with its value, durations as an operator writes them and secrets
+// as "[redacted]".
 func (s Settings) LogValue() slog.Value {
 	var attrs []slog.Attr
 	for field, value := range reflect.ValueOf(s).Fields() {
-		if name := field.Tag.Get("env"); name != "" {
-			attrs = append(attrs, slog.Any(name, value.Interface()))
+		name, shown := field.Tag.Get("env"), value.Interface()
+		if duration, ok := shown.(time.Duration); ok {
+			shown = duration.String() // slog's JSON would be a number of nanoseconds
+		}
+		if name != "" {
+			attrs = append(attrs, slog.Any(name, shown))
 		}
 	}
 	return slog.GroupValue(attrs...)

@@ -59,7 +59,7 @@ func ParseVerdict(word string) (Verdict, error) { return parse[Verdict](verdicts
 func parse[T ~uint8](words []string, word string) (T, error) {
 	for i, w := range words {
 		if w == word {
-			return T(i), nil //nolint:gosec // a handful of words
+			return T(i), nil
 		}
 	}
 	return 0, fmt.Errorf("unknown word %q", word)

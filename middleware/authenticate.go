@@ -27,20 +27,21 @@ func credential(c *fiber.Ctx) (string, error) {
 	return text, nil
 }
 
-// authenticate says who sent the request.
-func (l *Locks) authenticate(c *fiber.Ctx) (auth.Principal, error) {
+// authenticate says who sent the request, by the policy that the whole request
+// is judged by.
+func (l *Locks) authenticate(c *fiber.Ctx, policy *configs.Policy) (auth.Principal, error) {
 	text, err := credential(c)
 	if err != nil {
 		return auth.Principal{}, err
 	}
-	principal, err := l.Verifier.Verify(text)
-	var refusal *auth.Refusal
-	switch {
-	case errors.As(err, &refusal):
+	principal, err := l.Credentials.Verify(text)
+	if refusal, ok := errors.AsType[*auth.Refusal](err); ok {
 		return auth.Principal{}, unauthorized("Not accepted: " + refusal.Reason + ".")
+	}
+	switch {
 	case err != nil:
 		return auth.Principal{}, err
-	case l.Policy.Project(principal.Project).Revoked(principal.KeyID):
+	case policy.Project(principal.Project).Revoked(principal.KeyID):
 		return auth.Principal{}, unauthorized("Not accepted: this key was revoked.")
 	}
 	return principal, nil

@@ -97,12 +97,10 @@ var fromServer = map[int]Problem{
 
 // problem finds what a client is told of an error.
 func problem(err error) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	var reported *fiber.Error
-	if errors.As(err, &reported) {
+	if reported, ok := errors.AsType[*fiber.Error](err); ok {
 		if p, ok := fromServer[reported.Code]; ok {
 			p.Status = reported.Code
 			return &p
@@ -120,7 +118,7 @@ func WriteError(c *fiber.Ctx, err error) error {
 	p := problem(err)
 	id, _ := RequestID(c)
 	if p.Cause != nil {
-		slog.Error("request failed", "request_id", id, "code", p.Code, "error", p.Cause)
+		slog.Log(c.Context(), logLevel(p.Cause), "request failed", "request_id", id, "code", p.Code, "error", p.Cause)
 	}
 	if p.Status == fiber.StatusUnauthorized {
 		c.Set(fiber.HeaderWWWAuthenticate, "Bearer")
@@ -132,6 +130,15 @@ func WriteError(c *fiber.Ctx, err error) error {
 		c.Set(fiber.HeaderAllow, p.Allow)
 	}
 	return c.Status(p.Status).JSON(p)
+}
+
+// logLevel keeps an outage, which is logged when it begins and ends, from
+// filling the log with every request meanwhile.
+func logLevel(cause error) slog.Level {
+	if errors.Is(cause, store.ErrDown) {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
 }
 
 // NotFound ends the routes.

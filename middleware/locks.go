@@ -18,11 +18,11 @@ import (
 
 // Locks answers the lock endpoints.
 type Locks struct {
-	Store    store.Store
-	Timeout  time.Duration // of one decision
-	Verifier *auth.Verifier
-	Policy   *configs.Policy
-	Audit    *Audit
+	Store       store.Store
+	Timeout     time.Duration // of one decision
+	Credentials *auth.Cache
+	Policy      func() *configs.Policy // in force now
+	Audit       *Audit
 }
 
 // Handle answers requests for one operation.
@@ -62,12 +62,13 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 	if _, err := RequestID(c); err != nil {
 		return err
 	}
-	principal, err := l.authenticate(c)
+	policy := l.Policy()
+	principal, err := l.authenticate(c, policy)
 	if err != nil {
 		return err
 	}
 	r.principal(principal)
-	project := l.Policy.Project(principal.Project)
+	project := policy.Project(principal.Project)
 	if err := permit(principal, project); err != nil {
 		return err
 	}

@@ -58,6 +58,10 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache, err := auth.NewCache(verifier, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
 	key, err := auth.Mint(secret, auth.Grant{Kind: auth.ServiceRole, Project: uuid.New(), IssuedAt: time.Now()})
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +71,8 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(f.log, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
 	locks := &Locks{
-		Store: f.store, Timeout: time.Second, Verifier: verifier,
-		Policy: (*configs.Policy)(nil), Audit: NewAudit(f.audit, "test"),
+		Store: f.store, Timeout: time.Second, Credentials: cache,
+		Policy: func() *configs.Policy { return nil }, Audit: NewAudit(f.audit, "test"),
 	}
 	f.app = fiber.New(fiber.Config{ErrorHandler: WriteError, StreamRequestBody: true})
 	f.app.Post("/locks/:key/lease", locks.Handle(lockcore.Acquire))

@@ -41,15 +41,20 @@ func newApp(locks *middleware.Locks) *fiber.App {
 	app.All(lock, locks.Refuse("GET, DELETE"))
 	app.Use(middleware.NotFound)
 
-	app.Server().Handler = routeAnyMethod(app)
+	app.Server().Handler = frontDoor(app)
 	return app
 }
 
-// routeAnyMethod routes a method that Fiber does not know like one that no
-// route answers to; Fiber itself would answer it with plain text.
-func routeAnyMethod(app *fiber.App) fasthttp.RequestHandler {
-	known, handle := app.Config().RequestMethods, app.Server().Handler
+// frontDoor stands before Fiber. It refuses what servers read in different
+// ways, and routes a method that Fiber does not know like one that no route
+// answers to; Fiber itself would answer it with plain text.
+func frontDoor(app *fiber.App) fasthttp.RequestHandler {
+	known, handle, refuse := app.Config().RequestMethods, app.Server().Handler, app.Server().ErrorHandler
 	return func(c *fasthttp.RequestCtx) {
+		if err := middleware.Ambiguous(&c.Request.Header); err != nil {
+			refuse(c, err)
+			return
+		}
 		if !slices.Contains(known, string(c.Method())) {
 			c.Request.Header.SetMethod(fiber.MethodTrace)
 		}
@@ -65,6 +70,9 @@ func (g *gateway) adminRoutes() http.Handler {
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		answerHealth(w, g.readiness(r.Context()))
+	})
+	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
+		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
 	return mux
 }
@@ -86,7 +94,11 @@ func answerHealth(w http.ResponseWriter, err error) {
 		body = map[string]string{"status": "unavailable", "error": err.Error()}
 		status = http.StatusServiceUnavailable
 	}
+	answerAdmin(w, status, body)
+}
+
+func answerAdmin(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // a prober that has left needs no answer
+	_ = json.NewEncoder(w).Encode(body) // a client that has left needs no answer
 }

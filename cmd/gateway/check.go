@@ -17,9 +17,9 @@ func (p process) check(ctx context.Context, args []string) error {
 	if err := parse(p.flags("check"), args); err != nil {
 		return err
 	}
-	settings, err := configs.Load(p.environ)
+	settings, err := p.load(p.environ)
 	if err != nil {
-		return fmt.Errorf("the configuration is not usable:\n%w", err)
+		return err
 	}
 	_, err = newVerifier(settings)
 	if err := errors.Join(err, checkStore(ctx, settings)); err != nil {
@@ -32,7 +32,7 @@ func (p process) check(ctx context.Context, args []string) error {
 func checkStore(ctx context.Context, settings configs.Settings) error {
 	s, err := openStore(settings)
 	if err != nil {
-		return fmt.Errorf("GATEWAY_STORE: %w", err)
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, settings.StoreTimeout)
 	defer cancel()

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/project-locks/gateway/auth"
-	"github.com/project-locks/gateway/configs"
 )
 
 // devProject is the project of the key that dev prints.
@@ -35,9 +34,9 @@ func (p process) dev(ctx context.Context, args []string) error {
 	if err := ensureSecret(*data); err != nil {
 		return err
 	}
-	settings, err := configs.Load(withData(p.environ, *data))
+	settings, err := p.load(withData(p.environ, *data))
 	if err != nil {
-		return fmt.Errorf("the configuration is not usable:\n%w", err)
+		return err
 	}
 	return p.run(ctx, settings, func(g *gateway) { p.welcome(g, *data) })
 }

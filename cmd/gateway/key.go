@@ -7,6 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -87,7 +90,7 @@ type inspection struct {
 	Project     *uuid.UUID `json:"project_id,omitempty"`
 	KeyID       string     `json:"key_id,omitempty"`
 	UserID      string     `json:"user_id,omitempty"`
-	Permissions []string   `json:"permissions,omitempty"`
+	Permissions []string   `json:"permissions,omitzero"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 	ManageLocks bool       `json:"can_manage_locks"`
 	Suspended   bool       `json:"project_suspended,omitempty"`
@@ -142,15 +145,16 @@ func inspect(verifier *auth.Verifier, policy *configs.Policy, credential string)
 }
 
 func (p process) keySettings(data string) (configs.Settings, error) {
-	environ := p.environ
-	if data != "" {
-		environ = withData(environ, data)
+	if data == "" {
+		return p.load(p.environ)
 	}
-	settings, err := configs.Load(environ)
-	if err != nil {
-		return settings, fmt.Errorf("the configuration is not usable:\n%w", err)
+	if _, err := os.Stat(filepath.Join(data, secretName)); err != nil {
+		return configs.Settings{}, fmt.Errorf("--data: no secret of gateway dev is there: %w", err)
 	}
-	return settings, nil
+	environ := maps.Clone(p.environ)
+	delete(environ, "GATEWAY_JWT_SECRET")
+	delete(environ, "GATEWAY_JWT_SECRET_FILE")
+	return p.load(withData(environ, data))
 }
 
 func isSet(flags *flag.FlagSet, name string) (set bool) {

@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/caarlos0/env/v10"
 )
 
 const usage = `gateway is the edge tier of an API: it decides lock requests.
@@ -35,17 +37,20 @@ type process struct {
 
 var errUsage = errors.New("usage")
 
-func main() {
+func main() { os.Exit(run()) }
+
+func run() (exitCode int) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	p := process{environ: environment(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
+	p := process{environ: env.ToMap(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
 	switch err := p.command(ctx, os.Args[1:]); {
 	case err == nil, errors.Is(err, flag.ErrHelp):
+		return 0
 	case errors.Is(err, errUsage):
-		os.Exit(2)
+		return 2
 	default:
 		fmt.Fprintf(os.Stderr, "gateway: %v\n", err)
-		os.Exit(1)
+		return 1
 	}
 }
 
@@ -90,13 +95,4 @@ func parse(set *flag.FlagSet, args []string) error {
 		return errUsage
 	}
 	return nil
-}
-
-func environment(list []string) map[string]string {
-	environ := make(map[string]string, len(list))
-	for _, entry := range list {
-		name, value, _ := strings.Cut(entry, "=")
-		environ[name] = value
-	}
-	return environ
 }

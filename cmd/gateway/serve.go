@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -27,9 +29,9 @@ func (p process) serve(ctx context.Context, args []string) error {
 	if err := parse(p.flags("serve"), args); err != nil {
 		return err
 	}
-	settings, err := configs.Load(p.environ)
+	settings, err := p.load(p.environ)
 	if err != nil {
-		return fmt.Errorf("the configuration is not usable:\n%w", err)
+		return err
 	}
 	return p.run(ctx, settings, func(*gateway) {})
 }
@@ -37,7 +39,6 @@ func (p process) serve(ctx context.Context, args []string) error {
 // run serves until ctx ends, then finishes what is in flight. Once both
 // listeners are open it calls ready.
 func (p process) run(ctx context.Context, settings configs.Settings, ready func(*gateway)) error {
-	setLogger(settings, p.stderr)
 	g, err := p.open(settings)
 	if err != nil {
 		return err
@@ -47,9 +48,20 @@ func (p process) run(ctx context.Context, settings configs.Settings, ready func(
 	return errors.Join(g.serve(ctx), g.close())
 }
 
+// load reads the configuration and sets up the log that it asks for.
+func (p process) load(environ map[string]string) (configs.Settings, error) {
+	settings, err := configs.Load(environ)
+	if err != nil {
+		return settings, fmt.Errorf("the configuration is not usable:\n%w", err)
+	}
+	setLogger(settings, p.stderr)
+	return settings, nil
+}
+
 // gateway is a process that serves.
 type gateway struct {
 	settings configs.Settings
+	policy   *configs.PolicyFile
 	store    store.Store
 	audit    io.Closer
 	public   net.Listener
@@ -72,9 +84,18 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.store, err = openStore(settings); err != nil {
+	credentials, err := auth.NewCache(verifier, time.Now)
+	if err != nil {
 		return nil, err
 	}
+	if g.policy, err = configs.OpenPolicyFile(settings.PolicyFile, credentials.Empty); err != nil {
+		return nil, err
+	}
+	opened, err := openStore(settings)
+	if err != nil {
+		return nil, err
+	}
+	g.store = store.NewExhausted(store.NewGuard(opened, settings.StoreTimeout))
 	out, err := p.openAudit(settings.AuditLog)
 	if err != nil {
 		return nil, err
@@ -87,11 +108,11 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		return nil, err
 	}
 	g.app = newApp(&middleware.Locks{
-		Store:    g.store,
-		Timeout:  settings.StoreTimeout,
-		Verifier: verifier,
-		Policy:   settings.Policy,
-		Audit:    middleware.NewAudit(out, instance()),
+		Store:       g.store,
+		Timeout:     settings.StoreTimeout,
+		Credentials: credentials,
+		Policy:      g.policy.Current,
+		Audit:       middleware.NewAudit(out, instance()),
 	})
 	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
 	return g, nil
@@ -100,13 +121,10 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 func (g *gateway) serve(ctx context.Context) error {
 	go func() { g.failed <- g.app.Listener(g.public) }()
 	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
-	g.warnWhileNotReady(ctx)
-	select {
-	case err := <-g.failed:
-		return fmt.Errorf("a listener failed: %w", err)
-	case <-ctx.Done():
+	if err := g.untilStopped(ctx); err != nil {
+		return err
 	}
-	slog.Info("shutting down: finishing what is in flight", "timeout", g.settings.ShutdownTimeout)
+	slog.Info("shutting down: finishing what is in flight", "timeout", g.settings.ShutdownTimeout.String())
 	g.draining.Store(true)
 	drain, cancel := context.WithTimeout(context.Background(), g.settings.ShutdownTimeout)
 	defer cancel()
@@ -116,13 +134,20 @@ func (g *gateway) serve(ctx context.Context) error {
 	return nil
 }
 
-// warnWhileNotReady says why requests will be refused, if they will: the store
-// may come up after the gateway does.
-func (g *gateway) warnWhileNotReady(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, g.settings.StoreTimeout)
-	defer cancel()
-	if err := g.store.Ping(ctx); err != nil {
-		slog.Warn("the store cannot decide now: lock requests get 503 until it can", "error", err)
+// untilStopped waits for the end of ctx. Meanwhile SIGHUP reloads the policy.
+func (g *gateway) untilStopped(ctx context.Context) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	for {
+		select {
+		case <-hangup:
+			g.policy.Reload()
+		case err := <-g.failed:
+			return fmt.Errorf("a listener failed: %w", err)
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 
@@ -143,6 +168,9 @@ func (g *gateway) close() error {
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}
+	if g.policy != nil {
+		errs = append(errs, g.policy.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -155,10 +183,18 @@ func listen(setting, address string) (net.Listener, error) {
 }
 
 func openStore(settings configs.Settings) (store.Store, error) {
-	if !settings.Store.Redis() {
-		return boltstore.Open(settings.Store.Path)
+	if settings.Store.Redis() {
+		s, err := redisstore.Open(string(settings.Store.URL.Bytes()), redisstore.Mode(settings.RedisMode), settings.StoreTimeout)
+		if err != nil {
+			return nil, fmt.Errorf("GATEWAY_STORE: %w", err) // not s: a nil *Store is no nil store.Store
+		}
+		return s, nil
 	}
-	return redisstore.Open(string(settings.Store.URL.Bytes()), redisstore.Mode(settings.RedisMode), settings.StoreTimeout)
+	s, err := boltstore.Open(settings.Store.Path)
+	if err != nil {
+		return nil, fmt.Errorf("GATEWAY_STORE: %w", err)
+	}
+	return s, nil
 }
 
 func newVerifier(settings configs.Settings) (*auth.Verifier, error) {

@@ -43,7 +43,7 @@ func NewGuard(s Store, timeout time.Duration) *Guard {
 // Decide implements Store.
 func (g *Guard) Decide(ctx context.Context, charge ratelimit.Charge, command lockcore.Command) (Decision, error) {
 	if why := g.down.Load(); why != nil {
-		return Decision{}, fmt.Errorf("%w: it is known to be down: %s", ErrNotApplied, *why)
+		return Decision{}, fmt.Errorf("%w: %s", ErrDown, (*why).Error()) // not why's own outcome: this one is known
 	}
 	d, err := g.Store.Decide(ctx, charge, command)
 	if err != nil && !errors.Is(err, ErrDamaged) {

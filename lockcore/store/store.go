@@ -37,7 +37,7 @@ type Store interface {
 	// same way as Decide.
 	Ping(ctx context.Context) error
 
-	// Close finishes what is under way and releases the store.
+	// Close releases the store. Calls that are still under way get no more time.
 	Close() error
 }
 
@@ -54,6 +54,8 @@ var (
 	// ErrDamaged is an ErrNotApplied for a reason that lies in the records of one
 	// project, and says nothing about the store.
 	ErrDamaged = fmt.Errorf("%w: a record is damaged", ErrNotApplied)
+	// ErrDown is an ErrNotApplied without asking a store that is known to be down.
+	ErrDown = fmt.Errorf("%w: it is known to be down", ErrNotApplied)
 	// ErrUnknown is an operation of which nobody can tell whether it happened.
 	ErrUnknown = errors.New("whether the store carried out the operation is unknown")
 )

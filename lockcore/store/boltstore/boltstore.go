@@ -45,7 +45,7 @@ func Open(path string) (*Store, error) { return open(path, time.Now) }
 
 func open(path string, now func() time.Time) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("making the folder of the store file: %w", err)
+		return nil, fmt.Errorf("making the folder of store file %s: %w", path, err)
 	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:        time.Millisecond, // one try for the file lock

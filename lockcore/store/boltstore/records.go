@@ -53,10 +53,10 @@ func save(tx *bbolt.Tx, project uuid.UUID, key string, before, after lockcore.St
 		}
 	}
 	leases := tx.Bucket(leasesBucket)
-	switch {
-	case after.Lease == before.Lease:
+	switch after.Lease {
+	case before.Lease:
 		return nil
-	case after.Lease == lockcore.Lease{}:
+	case lockcore.Lease{}:
 		return leases.Delete(leaseKey(project, key))
 	default:
 		return leases.Put(leaseKey(project, key), encodeLease(after.Lease))

@@ -71,6 +71,13 @@ func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalCl
 		ContextTimeoutEnabled: true, // otherwise a frozen server holds a call past its deadline
 		MaxRetries:            -1,   // a retry may apply a command twice
 
+		// Everything travels in a few pipelines, so one small pool will do. Beside
+		// it the client would keep another and dial twice what cannot be reached.
+		PoolSize:         2 * pipelines,
+		PipelinePoolSize: -1,
+		ReadBufferSize:   redis.DefaultPipelineBufferSize,
+		WriteBufferSize:  redis.DefaultPipelineBufferSize,
+
 		// Both cost a round trip on every new connection, and older servers refuse them.
 		DisableIdentity:          true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},

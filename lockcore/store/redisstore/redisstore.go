@@ -11,6 +11,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -47,8 +48,10 @@ type Store struct {
 
 // Open prepares a client for the server at a redis://, rediss:// or unix:// URL.
 // It does not connect: a server that is down now may be up when it is needed.
-// timeout bounds each round trip.
+// timeout is how long callers wait; what they wait for gives up a little
+// earlier, so that they hear what became of it.
 func Open(url string, mode Mode, timeout time.Duration) (*Store, error) {
+	timeout -= timeout / 10
 	client, err := connect(url, mode, timeout)
 	if err != nil {
 		return nil, err
@@ -83,10 +86,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.eachMaster(ctx, refuseEviction)
 }
 
-// Close implements store.Store.
+// Close implements store.Store. Closing the connections first ends what waits
+// for a server that does not answer.
 func (s *Store) Close() error {
+	err := s.client.Close()
 	s.batcher.Close()
-	return s.client.Close()
+	return err
 }
 
 // run decides a batch in one round trip. Calls that find the script missing
@@ -99,6 +104,18 @@ func (s *Store) run(calls []*store.Call) {
 	script := s.script.Load()
 	if missed := s.send(ctx, calls, "evalsha", script.Hash()); len(missed) > 0 {
 		s.send(ctx, missed, "eval", script.source)
+	}
+	s.lookAround(ctx, calls)
+}
+
+// lookAround has a cluster's client ask who has which slots now when a call
+// failed. By itself it asks only nodes that answer: the one that replaces a
+// dead node would not be found for a minute.
+func (s *Store) lookAround(ctx context.Context, calls []*store.Call) {
+	cluster, is := s.client.(*redis.ClusterClient)
+	failed := func(call *store.Call) bool { return call.Err != nil }
+	if is && slices.ContainsFunc(calls, failed) {
+		cluster.ReloadState(ctx)
 	}
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,12 +23,7 @@ const timeout = 2 * time.Second
 
 func openStore(t testing.TB, url string) *Store {
 	t.Helper()
-	s, err := Open(url, Single, timeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return openWith(t, url, Single, timeout)
 }
 
 // setNow joins another clock into the script: one that stands still at now.
@@ -36,6 +32,7 @@ func (s *Store) setNow(now time.Time) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		s := openStore(t, server.URL())
@@ -44,6 +41,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestLuaAnswersTheLeaseCasesAsGoDoes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
 	for _, c := range storetest.StepCases(t, "../../testdata/step.json") {
@@ -66,6 +64,7 @@ func TestLuaAnswersTheLeaseCasesAsGoDoes(t *testing.T) {
 }
 
 func TestLuaAnswersTheQuotaCasesAsGoDoes(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
 	for _, c := range storetest.TakeCases(t, "../../../ratelimit/testdata/window.json") {
@@ -94,6 +93,7 @@ func TestLuaAnswersTheQuotaCasesAsGoDoes(t *testing.T) {
 }
 
 func TestAWarmRequestIsOneEvalsha(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
 	charge := ratelimit.Charge{Project: uuid.New(), Limit: 1000}
@@ -129,6 +129,7 @@ func TestAWarmRequestIsOneEvalsha(t *testing.T) {
 }
 
 func TestRecordsExpireByThemselves(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
 	call := &store.Call{
@@ -149,6 +150,7 @@ func TestRecordsExpireByThemselves(t *testing.T) {
 }
 
 func TestDamagedRecordsFailClosedBeforeAnyWrite(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	s, client := openStore(t, server.URL()), server.Client(t)
 	for name, damage := range map[string]func(ctx context.Context, keys [3]string) error{
@@ -161,6 +163,9 @@ func TestDamagedRecordsFailClosedBeforeAnyWrite(t *testing.T) {
 		"lease lacks its deadline": func(ctx context.Context, k [3]string) error {
 			return client.HSet(ctx, k[2], "owner", "x", "fence", "1", "expires", "2").Err()
 		},
+		"lease lacks its owner": func(ctx context.Context, k [3]string) error {
+			return client.HSet(ctx, k[2], "fence", "1", "expires", "2", "deadline", "3").Err()
+		},
 		"lease of another type": func(ctx context.Context, k [3]string) error { return client.Set(ctx, k[2], "x", 0).Err() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +175,8 @@ func TestDamagedRecordsFailClosedBeforeAnyWrite(t *testing.T) {
 			}
 			must(t, damage(t.Context(), keys(call)))
 			existing := client.Exists(t.Context(), records(call)...).Val()
-			if d, err := s.Decide(t.Context(), call.Charge, call.Command); err == nil {
-				t.Fatalf("decided over a damaged record: %+v", d)
+			if d, err := s.Decide(t.Context(), call.Charge, call.Command); !errors.Is(err, store.ErrDamaged) {
+				t.Errorf("over a damaged record: decision %+v, error %v; want %q", d, err, store.ErrDamaged)
 			}
 			if got := client.Exists(t.Context(), records(call)...).Val(); got != existing {
 				t.Errorf("%d records exist after the failure, %d before", got, existing)

@@ -64,7 +64,7 @@ func parse(fields []string, limit int64) (store.Decision, error) {
 	var numbers [6]int64
 	for _, i := range []int{0, 1, 2, 4, 5} {
 		n, e := strconv.ParseUint(fields[i], 10, 53)
-		numbers[i], err = int64(n), errors.Join(err, e) //nolint:gosec // below 2^53
+		numbers[i], err = int64(n), errors.Join(err, e)
 	}
 	if err != nil {
 		return store.Decision{}, fmt.Errorf("the script's reply: %w", err)

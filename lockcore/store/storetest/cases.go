@@ -148,7 +148,7 @@ func fence(n int64) int64      { return T.UnixMicro() + n }
 
 func read[C any](t *testing.T, path string) []C {
 	t.Helper()
-	data, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
