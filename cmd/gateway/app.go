@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 
 	"github.com/project-locks/gateway/lockcore"
@@ -74,6 +75,7 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
+	mux.Handle("GET /metrics", promhttp.Handler())
 	return mux
 }
 

@@ -39,13 +39,16 @@ func (p process) serve(ctx context.Context, args []string) error {
 // run serves until ctx ends, then finishes what is in flight. Once both
 // listeners are open it calls ready.
 func (p process) run(ctx context.Context, settings configs.Settings, ready func(*gateway)) error {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // which ends a process that does not ask for it
+	defer signal.Stop(hangup)
 	g, err := p.open(settings)
 	if err != nil {
 		return err
 	}
 	slog.Info("serving", "public", g.public.Addr().String(), "admin", g.admin.Addr().String(), "settings", settings)
 	ready(g)
-	return errors.Join(g.serve(ctx), g.close())
+	return errors.Join(g.serve(ctx, hangup), g.close())
 }
 
 // load reads the configuration and sets up the log that it asks for.
@@ -74,6 +77,7 @@ type gateway struct {
 
 // open opens everything, so that a wrong start fails at once, and completely.
 func (p process) open(settings configs.Settings) (_ *gateway, err error) {
+	settings.Policy = nil // from here on the file's owner has it
 	g := &gateway{settings: settings, failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
@@ -89,7 +93,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		return nil, err
 	}
 	if g.policy, err = configs.OpenPolicyFile(settings.PolicyFile, credentials.Empty); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("GATEWAY_POLICY_FILE: %w", err)
 	}
 	opened, err := openStore(settings)
 	if err != nil {
@@ -118,10 +122,10 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	return g, nil
 }
 
-func (g *gateway) serve(ctx context.Context) error {
+func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	go func() { g.failed <- g.app.Listener(g.public) }()
 	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
-	if err := g.untilStopped(ctx); err != nil {
+	if err := g.untilStopped(ctx, hangup); err != nil {
 		return err
 	}
 	slog.Info("shutting down: finishing what is in flight", "timeout", g.settings.ShutdownTimeout.String())
@@ -134,11 +138,8 @@ func (g *gateway) serve(ctx context.Context) error {
 	return nil
 }
 
-// untilStopped waits for the end of ctx. Meanwhile SIGHUP reloads the policy.
-func (g *gateway) untilStopped(ctx context.Context) error {
-	hangup := make(chan os.Signal, 1)
-	signal.Notify(hangup, syscall.SIGHUP)
-	defer signal.Stop(hangup)
+// untilStopped waits for the end of ctx. Meanwhile a hang-up reloads the policy.
+func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangup:
