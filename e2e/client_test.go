@@ -160,6 +160,9 @@ func (c *client) httpRequest(r request) (*http.Request, error) {
 		return nil, err
 	}
 	out.URL = &url.URL{Scheme: "http", Host: out.URL.Host, Opaque: r.path}
+	if strings.HasPrefix(r.path, "//") { // with a scheme before it an opaque URL would be sent
+		out.URL.Opaque, out.URL.Path = "", r.path
+	}
 	if c.credential != "" {
 		out.Header.Set(authorization, "Bearer "+c.credential)
 	}

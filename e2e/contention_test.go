@@ -63,7 +63,7 @@ func newContest(t *testing.T) *contest {
 	project := uuid.New()
 	shared := settings{
 		"GATEWAY_JWT_SECRET":  newSecret(),
-		"GATEWAY_STORE":       redistest.Start(t, "--appendonly", "no").URL(),
+		"GATEWAY_STORE":       redistest.Start(t, inMemory...).URL(),
 		"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", quotaPolicy(project, 1_000_000)),
 	}
 	c := &contest{keys: []string{"north", "east", "south", "west"}}

@@ -137,7 +137,7 @@ func TestKeysForADevFolder(t *testing.T) {
 	}
 	t.Run("another folder", func(t *testing.T) {
 		r := call(t, nil, "", "key", "create", "--data", t.TempDir(), "--project", uuid.NewString())
-		if r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, "SECRET") {
+		if r.code == 0 || r.stdout != "" || !strings.Contains(strings.ToLower(r.stderr), "secret") {
 			t.Errorf("exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
 		}
 	})

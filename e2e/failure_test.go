@@ -48,7 +48,7 @@ func TestRedisComesBackWithoutItsData(t *testing.T) {
 
 func TestRedisFreezes(t *testing.T) {
 	t.Parallel()
-	o := newOutage(t)
+	o := newOutage(t, inMemory...)
 	owner := uuid.New()
 	l := o.acquire("key", owner, 300).granted(http.StatusCreated)
 	for name, refused := range map[string]func(){
@@ -84,7 +84,7 @@ func TestAGatewayStartsBeforeItsRedis(t *testing.T) {
 
 func TestRedisCannotDecide(t *testing.T) {
 	t.Parallel()
-	o := newOutage(t)
+	o := newOutage(t, inMemory...)
 	meddle := o.redis.Client(t)
 	set := func(name, value string) func(context.Context) error {
 		return func(ctx context.Context) error { return meddle.ConfigSet(ctx, name, value).Err() }
@@ -124,7 +124,7 @@ func TestRedisCannotDecide(t *testing.T) {
 
 func TestAForgottenScriptIsNoTrouble(t *testing.T) {
 	t.Parallel()
-	o := newOutage(t)
+	o := newOutage(t, inMemory...)
 	freshMinute()
 	before := o.read("key").quota()
 	if err := o.redis.Client(t).ScriptFlush(t.Context()).Err(); err != nil {

@@ -69,7 +69,12 @@ func command(t testing.TB, given settings, args ...string) *gateway {
 // run starts the process, for the first time or again, and waits until it serves.
 func (g *gateway) run() {
 	g.t.Helper()
-	g.launch()
+	g.launch(process(g.t, g.settings, g.command...))
+	g.untilServing()
+}
+
+func (g *gateway) untilServing() {
+	g.t.Helper()
 	deadline := time.Now().Add(patience)
 	for time.Now().Before(deadline) {
 		if r, found := g.stderr.logged("serving"); found {
@@ -85,10 +90,9 @@ func (g *gateway) run() {
 	g.t.Fatalf("the gateway does not serve:\n%s", g.stderr)
 }
 
-func (g *gateway) launch() {
+func (g *gateway) launch(cmd *exec.Cmd) {
 	g.t.Helper()
 	g.stdout, g.stderr, g.exited = &output{}, &output{}, make(chan struct{})
-	cmd := process(g.t, g.settings, g.command...)
 	cmd.Stdout, cmd.Stderr = g.stdout, g.stderr
 	if err := cmd.Start(); err != nil {
 		g.t.Fatal(err)
@@ -200,11 +204,14 @@ func call(t testing.TB, s settings, stdin string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
+// inMemory are options of a Redis that tests do not restart: it has no disk to wait for.
+var inMemory = []string{"--appendonly", "no"}
+
 // stores are the kinds of stores. The URL of a new, empty one is good for
 // GATEWAY_STORE.
 var stores = map[string]func(t testing.TB) string{
 	"bolt":  func(t testing.TB) string { return "bolt://" + filepath.Join(t.TempDir(), "locks.db") },
-	"redis": func(t testing.TB) string { return redistest.Start(t).URL() },
+	"redis": func(t testing.TB) string { return redistest.Start(t, inMemory...).URL() },
 }
 
 // eachStore runs a test on a gateway over each kind of store, in parallel.

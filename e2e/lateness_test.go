@@ -5,7 +5,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,16 +14,18 @@ import (
 	"github.com/project-locks/gateway/lockcore/store/redisstore/redistest"
 )
 
-// line is the way to Redis, which can hold back replies and lose one.
+// line is the way to Redis, with a trap on it.
 type line struct {
 	to     string // address of the server
 	listen net.Listener
-	flow   sync.RWMutex           // locked for writing: replies are held
-	lose   atomic.Pointer[string] // the reply to the next request with this text in it, with its connection
+	trap   atomic.Pointer[trap]
 }
 
-// url for the gateway.
-func (l *line) url() string { return "redis://" + l.listen.Addr().String() }
+// trap catches the reply to the next request that has a text in it, once.
+type trap struct {
+	text  string
+	reply func() bool // called before the reply goes on; false: it is lost, with its connection
+}
 
 func newLine(t *testing.T, to string) *line {
 	t.Helper()
@@ -37,6 +38,9 @@ func newLine(t *testing.T, to string) *line {
 	go way.accept()
 	return way
 }
+
+// url for the gateway.
+func (l *line) url() string { return "redis://" + l.listen.Addr().String() }
 
 func (l *line) accept() {
 	for {
@@ -55,21 +59,19 @@ func (l *line) relay(near net.Conn) {
 		return
 	}
 	defer far.Close() //nolint:errcheck // over
-	var doomed atomic.Bool
+	var caught atomic.Pointer[trap]
 	go func() {
 		defer far.Close() //nolint:errcheck // over
 		pass(far, near, func(request []byte) bool {
-			if text := l.lose.Load(); text != nil && bytes.Contains(request, []byte(*text)) {
-				doomed.Store(true)
-				l.lose.Store(nil)
+			if set := l.trap.Load(); set != nil && bytes.Contains(request, []byte(set.text)) && l.trap.CompareAndSwap(set, nil) {
+				caught.Store(set)
 			}
 			return true
 		})
 	}()
 	pass(near, far, func([]byte) bool {
-		l.flow.RLock()
-		defer l.flow.RUnlock()
-		return !doomed.Load()
+		sprung := caught.Swap(nil)
+		return sprung == nil || sprung.reply()
 	})
 }
 
@@ -89,41 +91,37 @@ func pass(to, from net.Conn, may func([]byte) bool) {
 
 func TestALeaseThatEndedOnTheWayIsNotHandedOut(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	way := newLine(t, server.Addr)
-	g := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": "20s"})
-	c, owner := g.client(t, uuid.New()), uuid.New()
-	c.acquire("renewed", owner, 5).granted(http.StatusCreated)
-	way.flow.Lock()
-	var all sync.WaitGroup
-	for name, r := range map[string]request{"acquire": acquire("key", owner, 5), "renew": renew("renewed", owner, 5)} {
-		all.Go(func() {
-			a, err := c.send(r)
-			if err == nil {
-				err = a.check(http.StatusServiceUnavailable, "lock_service_unavailable")
+	owner := uuid.New()
+	for name, r := range map[string]request{"acquire": acquire("late", owner, 5), "renew": renew("late", owner, 5)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			way := newLine(t, redistest.Start(t, inMemory...).Addr)
+			g := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": "20s"})
+			c := g.client(t, uuid.New())
+			c.acquire("late", owner, 60).granted(http.StatusCreated)
+			way.trap.Store(&trap{":lease:late", func() bool {
+				time.Sleep(5*time.Second + 100*time.Millisecond) // the lease lasts 5
+				return true
+			}})
+			a := c.do(r).want(http.StatusServiceUnavailable, "lock_service_unavailable")
+			if a.problem().Outcome != "unknown" {
+				t.Errorf("%v, want the outcome unknown", a)
 			}
-			if err != nil || a.problem().Outcome != "unknown" {
-				t.Errorf("%s: %v, %v; want the outcome unknown", name, a, err)
-			}
+			eventually(t, "an answer", func() bool { return c.read("other").status == http.StatusOK })
 		})
 	}
-	time.Sleep(6 * time.Second) // the leases last 5
-	way.flow.Unlock()
-	all.Wait()
-	c.read("other").free()
 }
 
 func TestARequestWhoseReplyIsLostCountsOnce(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, inMemory...)
 	way := newLine(t, server.Addr)
 	g := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": storeTimeout.String()})
 	o := &outage{t, server, g, g.client(t, uuid.New())}
 	freshMinute()
 	owner := uuid.New()
 	before := o.read("key").quota()
-	text := ":lease:key"
-	way.lose.Store(&text)
+	way.trap.Store(&trap{":lease:key", func() bool { return false }})
 	o.unavailable(acquire("key", owner, 300), "unknown")
 	another := g.client(t, uuid.New()) // its project has a quota of its own
 	eventually(t, "an answer", func() bool { return another.read("other").status == http.StatusOK })

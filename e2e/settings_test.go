@@ -79,7 +79,7 @@ func TestWrongStarts(t *testing.T) {
 		"admin address taken":  {settings{"GATEWAY_ADMIN_ADDR": taken.Addr().String()}, []string{"GATEWAY_ADMIN_ADDR", taken.Addr().String()}},
 		"store not a file":     {settings{"GATEWAY_STORE": "bolt://" + writeFile(t, "file", "this is no database") + "/locks.db"}, []string{"locks.db"}},
 		"store not a database": {settings{"GATEWAY_STORE": "bolt://" + writeFile(t, "locks.db", strings.Repeat("this is no database", 1000))}, []string{"locks.db"}},
-		"unknown Redis option": {settings{"GATEWAY_STORE": "redis://127.0.0.1:1/0?colour=red"}, []string{"colour"}},
+		"unknown Redis option": {settings{"GATEWAY_STORE": "redis://127.0.0.1:1/0?colour=red"}, []string{"GATEWAY_STORE"}},
 		"audit log not a file": {settings{"GATEWAY_AUDIT_LOG": filepath.Join(t.TempDir(), "missing", "audit.log")}, []string{"GATEWAY_AUDIT_LOG"}},
 		"key set without keys": {settings{"GATEWAY_JWKS_FILE": writeFile(t, "jwks.json", `{"keys":[]}`)}, []string{"GATEWAY_JWKS_FILE"}},
 		"key set with nonsense": {settings{"GATEWAY_JWKS_FILE": writeFile(t, "jwks.json", `{"keys":[{"kty":"EC","crv":"P-256"}]}`)},

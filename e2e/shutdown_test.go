@@ -16,7 +16,7 @@ import (
 )
 
 // dial connects to the public listener.
-func dial(t *testing.T, g *gateway) (net.Conn, error) {
+func dial(t testing.TB, g *gateway) (net.Conn, error) {
 	return (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.public, "http://"))
 }
 
@@ -34,7 +34,7 @@ func drains(t *testing.T, g *gateway) {
 
 func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, inMemory...)
 	g := start(t, settings{"GATEWAY_STORE": server.URL(), "GATEWAY_STORE_TIMEOUT": "20s", "GATEWAY_SHUTDOWN_TIMEOUT": "20s"})
 	c := g.client(t, uuid.New())
 	c.read("key").free()
@@ -65,7 +65,7 @@ func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
 
 func TestStoppingEndsInTimeWhateverIsInFlight(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, inMemory...)
 	g := start(t, settings{"GATEWAY_STORE": server.URL(), "GATEWAY_STORE_TIMEOUT": "25s", "GATEWAY_SHUTDOWN_TIMEOUT": "1s"})
 	c := g.client(t, uuid.New())
 	c.read("key").free()

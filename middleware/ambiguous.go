@@ -8,20 +8,48 @@ import (
 )
 
 var (
+	errVersion  = errors.New("the version is neither HTTP/1.1 nor HTTP/1.0")
+	errTarget   = errors.New("the request target is not a path")
 	errFragment = errors.New("the request target has a fragment")
-	errFolded   = errors.New("a header is folded over several lines")
+	errLine     = errors.New("a header is folded over several lines, or its line does not end as lines do")
+	errName     = errors.New("the name of a header has a space in it")
+	errFraming  = errors.New("it is not clear where the body ends")
 )
 
 // Ambiguous finds what fasthttp accepts and another server may read as
-// something else: a "#" in the target, which some cut off, and a header line
-// that continues the one before. RFC 9112 forbids clients to send either.
+// something else. RFC 9112 forbids clients to send any of it to this server,
+// which is no proxy.
 func Ambiguous(h *fasthttp.RequestHeader) error {
-	if bytes.IndexByte(h.RequestURI(), '#') >= 0 {
+	target := h.RequestURI()
+	switch {
+	case !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0":
+		return errVersion
+	case target[0] != '/', len(h.Host()) == 0 && bytes.HasPrefix(target, []byte("//")): // then the host is taken from it
+		return errTarget
+	case bytes.IndexByte(target, '#') >= 0: // where some cut it off
 		return errFragment
 	}
-	raw := h.RawHeaders()
-	if bytes.Contains(raw, []byte("\n ")) || bytes.Contains(raw, []byte("\n\t")) {
-		return errFolded
+	return ambiguousLines(h)
+}
+
+// ambiguousLines reads the headers as they were sent: fasthttp has joined
+// folded lines and forgotten lengths and encodings that it did not use.
+func ambiguousLines(h *fasthttp.RequestHeader) error {
+	length, encoding := false, false
+	for line := range bytes.Lines(h.RawHeaders()) {
+		if line[0] == ' ' || line[0] == '\t' || !bytes.HasSuffix(line, []byte("\r\n")) {
+			return errLine
+		}
+		name, _, _ := bytes.Cut(line, []byte(":"))
+		if bytes.IndexByte(name, ' ') >= 0 {
+			return errName
+		}
+		length = length || bytes.EqualFold(name, []byte("Content-Length"))
+		encoding = encoding || bytes.EqualFold(name, []byte("Transfer-Encoding"))
+	}
+	chunked := len(h.Peek("Transfer-Encoding")) > 0
+	if encoding && (length || !chunked) {
+		return errFraming
 	}
 	return nil
 }

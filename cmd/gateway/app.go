@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"time"
@@ -42,8 +44,25 @@ func newApp(locks *middleware.Locks) *fiber.App {
 	app.All(lock, locks.Refuse("GET, DELETE"))
 	app.Use(middleware.NotFound)
 
+	app.Server().ErrorHandler = withoutText(app.Server().ErrorHandler)
 	app.Server().Handler = frontDoor(app)
 	return app
+}
+
+var errMalformed = errors.New("the request is malformed, or broke off")
+
+// withoutText keeps to itself what fasthttp says of a request that it could
+// not read. The text quotes the request, and Fiber would look for words in it.
+// A client that breaks off is no failure of ours either.
+func withoutText(refuse func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
+	return func(c *fasthttp.RequestCtx, err error) {
+		_, tooLarge := errors.AsType[*fasthttp.ErrSmallBuffer](err)
+		failed, broken := errors.AsType[*net.OpError](err)
+		if !tooLarge && !(broken && failed.Timeout()) && !errors.Is(err, fasthttp.ErrBodyTooLarge) {
+			err = errMalformed
+		}
+		refuse(c, err)
+	}
 }
 
 // frontDoor stands before Fiber. It refuses what servers read in different
@@ -54,6 +73,7 @@ func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 	return func(c *fasthttp.RequestCtx) {
 		if err := middleware.Ambiguous(&c.Request.Header); err != nil {
 			refuse(c, err)
+			c.SetConnectionClose() // another server may see more requests behind it
 			return
 		}
 		if !slices.Contains(known, string(c.Method())) {
@@ -76,6 +96,9 @@ func (g *gateway) adminRoutes() http.Handler {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
 	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		answerAdmin(w, http.StatusNotFound, map[string]string{"error": "There is nothing at this path for this method."})
+	})
 	return mux
 }
 

@@ -42,6 +42,7 @@ func (p process) run(ctx context.Context, settings configs.Settings, ready func(
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // which ends a process that does not ask for it
 	defer signal.Stop(hangup)
+	signal.Ignore(syscall.SIGPIPE) // a reader of stdout that has gone costs lines of the log, not the service
 	g, err := p.open(settings)
 	if err != nil {
 		return err
@@ -123,7 +124,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 }
 
 func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
-	go func() { g.failed <- g.app.Listener(g.public) }()
+	go func() { g.failed <- g.app.Listener(bounded(g.public, connectionLimit())) }()
 	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
 	if err := g.untilStopped(ctx, hangup); err != nil {
 		return err

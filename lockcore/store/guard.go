@@ -32,11 +32,13 @@ type Guard struct {
 }
 
 // NewGuard watches over s until it is closed, and closes s with it. timeout
-// bounds one look.
+// bounds one look; the first is over when NewGuard returns, so no request is
+// decided by a store that has not been looked at.
 func NewGuard(s Store, timeout time.Duration) *Guard {
 	ctx, stop := context.WithCancel(context.Background())
 	g := &Guard{Store: s, timeout: timeout, suspect: make(chan struct{}, 1), stop: stop}
-	g.watch.Go(func() { g.watchUntil(ctx) })
+	err := g.look(ctx)
+	g.watch.Go(func() { g.watchUntil(ctx, err) })
 	return g
 }
 
@@ -63,10 +65,10 @@ func (g *Guard) Close() error {
 	return g.Store.Close()
 }
 
-func (g *Guard) watchUntil(ctx context.Context) {
-	for {
+func (g *Guard) watchUntil(ctx context.Context, err error) {
+	for ; ; err = g.look(ctx) {
 		pause := checkHealthy
-		if err := g.look(ctx); err != nil {
+		if err != nil {
 			pause = checkDown
 		}
 		timer := time.NewTimer(pause)

@@ -62,7 +62,6 @@ func guarded(t *testing.T, f *fake) (decide func() error) {
 	t.Helper()
 	g := store.NewGuard(f, time.Second)
 	t.Cleanup(func() { _ = g.Close() })
-	synctest.Wait() // the first look
 	return func() error {
 		_, err := g.Decide(t.Context(), ratelimit.Charge{}, lockcore.Command{})
 		return err

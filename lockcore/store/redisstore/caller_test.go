@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	short    = 500 * time.Millisecond // the operation timeout of tests about faults
+	short    = 500 * time.Millisecond // the operation timeout where it is waited for
 	recovery = 2 * time.Second        // from the end of a fault to the next success
 	slack    = 3 * time.Second        // what a busy machine may add
 )
@@ -37,9 +37,9 @@ func openWith(t testing.TB, url string, mode Mode, timeout time.Duration) *Store
 
 // openStill opens a store for tests about faults. Its clock stands still, so
 // that no quota window ends before it is compared with what was answered.
-func openStill(t testing.TB, url string, mode Mode) *Store {
+func openStill(t testing.TB, url string, mode Mode, timeout time.Duration) *Store {
 	t.Helper()
-	s := openWith(t, url, mode, short)
+	s := openWith(t, url, mode, timeout)
 	s.setNow(storetest.T)
 	return s
 }
@@ -120,13 +120,6 @@ func (c *caller) recovers() {
 	})
 }
 
-// isServedAgain is recovers for a caller that is under load.
-func (c *caller) isServedAgain() {
-	c.t.Helper()
-	before := c.decided.Load()
-	c.soon(func() bool { return c.decided.Load() > before })
-}
-
 func (c *caller) soon(served func() bool) {
 	c.t.Helper()
 	for deadline := time.Now().Add(recovery + slack); !served(); time.Sleep(10 * time.Millisecond) {
@@ -161,24 +154,26 @@ func (c *caller) applied(client redis.UniversalClient) int64 {
 // of its own.
 type load struct {
 	callers []*caller
-	stop    chan struct{}
+	stop    context.CancelFunc
 	all     sync.WaitGroup
 }
 
-func startLoad(callers ...*caller) *load {
-	l := &load{callers: callers, stop: make(chan struct{})}
+func startLoad(t testing.TB, callers ...*caller) *load {
+	ctx, stop := context.WithCancel(context.Background())
+	l := &load{callers: callers, stop: stop}
+	t.Cleanup(l.end)
 	for _, c := range callers {
-		l.all.Go(func() { c.work(l.stop) })
+		l.all.Go(func() { c.work(ctx) })
 	}
 	return l
 }
 
-func (c *caller) work(stop <-chan struct{}) {
+func (c *caller) work(ctx context.Context) {
 	pace := time.NewTicker(2 * time.Millisecond)
 	defer pace.Stop()
 	for last := int64(0); ; {
 		select {
-		case <-stop:
+		case <-ctx.Done():
 			return
 		case <-pace.C:
 		}
@@ -209,17 +204,27 @@ func (l *load) settle(t testing.TB) {
 	})
 }
 
+// isServedAgain is caller.recovers for everybody under load.
+func (l *load) isServedAgain() {
+	for _, c := range l.callers {
+		before := c.decided.Load()
+		c.soon(func() bool { return c.decided.Load() > before })
+	}
+}
+
 func (l *load) end() {
-	close(l.stop)
+	l.stop()
 	l.all.Wait()
 }
 
-// failures is how many calls did not get a decision.
-func (l *load) failures() (n int64) {
+// hasFailed fits redistest.Until.
+func (l *load) hasFailed(context.Context) error {
 	for _, c := range l.callers {
-		n += c.unknown.Load() + c.notApplied.Load()
+		if c.unknown.Load()+c.notApplied.Load() > 0 {
+			return nil
+		}
 	}
-	return n
+	return errors.New("no call has failed yet")
 }
 
 func callers(t testing.TB, s *Store, n int) []*caller {

@@ -105,7 +105,7 @@ func testClusterEviction(t *testing.T, c *clusterScene) {
 }
 
 func testClusterScriptLost(t *testing.T, c *clusterScene) {
-	s := openStill(t, c.URL(), Cluster)
+	s := openStill(t, c.URL(), Cluster, timeout)
 	all := c.callers(t, s)
 	for _, caller := range all {
 		caller.mustDecide(lockcore.None, "")
@@ -140,7 +140,7 @@ func (c *clusterScene) settled(t testing.TB, all []*caller) {
 }
 
 func testClusterFrozenNode(t *testing.T, c *clusterScene) {
-	s := openStill(t, c.URL(), Cluster)
+	s := openStill(t, c.URL(), Cluster, short)
 	all := c.callers(t, s)
 	for _, caller := range all {
 		caller.mustDecide(lockcore.None, "")
@@ -162,11 +162,11 @@ func testClusterFrozenNode(t *testing.T, c *clusterScene) {
 }
 
 func testClusterMigration(t *testing.T, c *clusterScene) {
-	s := openStill(t, c.URL(), Cluster)
+	s := openStill(t, c.URL(), Cluster, timeout)
 	all := c.callers(t, s)
 	moved := c.callerAt(t, s, 0)
 	all = append(all, moved)
-	load := startLoad(all...)
+	load := startLoad(t, all...)
 	load.settle(t)
 	move := c.BeginMove(t, c.slot(t, moved.project), c.Nodes[0], c.Nodes[1])
 	if move.Some(t, 1) == 0 {
@@ -185,9 +185,9 @@ func testClusterMigration(t *testing.T, c *clusterScene) {
 }
 
 func testClusterRestart(t *testing.T, c *clusterScene) {
-	s := openStill(t, c.URL(), Cluster)
+	s := openStill(t, c.URL(), Cluster, timeout)
 	all := c.callers(t, s)
-	load := startLoad(all...)
+	load := startLoad(t, all...)
 	load.settle(t)
 	c.Nodes[1].Kill()
 	redistest.Until(t, "the load meets the restart", load.hasFailed)
@@ -203,15 +203,13 @@ func testClusterFailOver(t *testing.T, c *clusterScene) {
 		must(t, node.Client(t).ConfigSet(t.Context(), "cluster-node-timeout", "1000").Err())
 	}
 	replica := c.AddReplica(t, c.Nodes[0], "--cluster-node-timeout", "1000", "--cluster-require-full-coverage", "no")
-	s := openWith(t, c.URL(), Cluster, short) // its own clock: the last token may be lost
-	load := startLoad(c.callers(t, s)...)
+	s := openWith(t, c.URL(), Cluster, timeout) // its own clock: the last token may be lost
+	load := startLoad(t, c.callers(t, s)...)
 	load.settle(t)
 	c.Nodes[0].Kill()
 	redistest.Until(t, "the load meets the failure", load.hasFailed)
 	redistest.Until(t, "the replica takes over", isPrimary(t, replica))
-	for _, c := range load.callers {
-		c.isServedAgain()
-	}
+	load.isServedAgain()
 	load.settle(t)
 	load.end()
 }
@@ -231,7 +229,7 @@ func isPrimary(t testing.TB, server *redistest.Server) func(context.Context) err
 func TestClusterBehindProxies(t *testing.T) {
 	t.Parallel()
 	c := newClusterScene(t, redistest.StartClusterBehindProxies(t))
-	s := openStill(t, c.URL(), Cluster)
+	s := openStill(t, c.URL(), Cluster, timeout)
 	t.Run("a lost reply is not asked for again", func(t *testing.T) { testClusterReplyLost(t, c, s) })
 	t.Run("nor is one of a node that another has named", func(t *testing.T) { testClusterReplyLostAfterRedirect(t, c, s) })
 	t.Run("an unreachable node is not waited for", func(t *testing.T) { testClusterUnreachable(t, c, s) })
@@ -255,12 +253,11 @@ func isUnknown(call *store.Call) bool { return errors.Is(call.Err, store.ErrUnkn
 func testClusterReplyLost(t *testing.T, c *clusterScene, s *Store) {
 	caller := c.callerAt(t, s, 0)
 	caller.mustDecide(lockcore.None, "")
-	c.Proxies[0].CutReplies(t)
+	c.Proxies[0].CutReply(t, "nothing")
 	const n = 5
 	if batch := caller.batch(n); slices.ContainsFunc(batch, func(call *store.Call) bool { return !isUnknown(call) }) {
 		t.Errorf("the replies were lost, but the errors are %v, %v …", batch[0].Err, batch[1].Err)
 	}
-	c.Proxies[0].Mend()
 	caller.recovers()
 	if applied := caller.applied(c.client); applied != n {
 		t.Errorf("%d calls were carried out %d times", n, applied)
@@ -272,12 +269,11 @@ func testClusterReplyLostAfterRedirect(t *testing.T, c *clusterScene, s *Store) 
 	moved.mustDecide(lockcore.None, "") // the store knows where it was
 	there.mustDecide(lockcore.None, "") // and is connected to where it will be
 	c.BeginMove(t, c.slot(t, moved.project), c.Nodes[1], c.Nodes[2]).End(t)
-	c.Proxies[2].CutReplies(t)
+	c.Proxies[2].CutReply(t, "nothing")
 	const n = 5
 	if batch := moved.batch(n); slices.ContainsFunc(batch, func(call *store.Call) bool { return !isUnknown(call) }) {
 		t.Errorf("the replies were lost, but the errors are %v, %v …", batch[0].Err, batch[1].Err)
 	}
-	c.Proxies[2].Mend()
 	moved.recovers()
 	if applied := moved.applied(c.client); applied != n {
 		t.Errorf("%d calls were carried out %d times", n, applied)

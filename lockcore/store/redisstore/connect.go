@@ -24,13 +24,18 @@ const (
 	Cluster  Mode = "cluster"
 )
 
+// errURL does not say what is wrong: a slash or a question mark in a password
+// makes the rest of it look like a database or an option, to be quoted.
+var errURL = errors.New("the Redis URL cannot be used; write redis://user:password@host:6379/0, " +
+	"percent-encode what is special in user and password, and add only options that are known")
+
 // connect makes the client. Beside what redis.ParseURL reads, the URL's query
 // takes addr (further nodes, repeatable) and, for sentinel, master_name,
 // sentinel_username and sentinel_password. Its errors never quote the URL.
 func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalClient, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		return nil, errors.New("the Redis URL cannot be read; write for example redis://user:password@host:6379/0")
+		return nil, errURL
 	}
 	query := u.Query()
 	take := func(name string) []string {
@@ -49,7 +54,7 @@ func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalCl
 	}
 	parsed, err := redis.ParseURL(u.String())
 	if err != nil {
-		return nil, fmt.Errorf("the Redis URL is not usable: %s", strings.ReplaceAll(err.Error(), u.String(), "…"))
+		return nil, errURL
 	}
 	return redis.NewUniversalClient(&redis.UniversalOptions{
 		Addrs:            append([]string{parsed.Addr}, nodes...),
@@ -75,6 +80,7 @@ func connect(rawURL string, mode Mode, timeout time.Duration) (redis.UniversalCl
 		// it the client would keep another and dial twice what cannot be reached.
 		PoolSize:         2 * pipelines,
 		PipelinePoolSize: -1,
+		ConnMaxIdleTime:  time.Minute, // what stands between may forget an idle one, and then nothing comes back
 		ReadBufferSize:   redis.DefaultPipelineBufferSize,
 		WriteBufferSize:  redis.DefaultPipelineBufferSize,
 

@@ -48,10 +48,11 @@ var faults = []struct {
 	name       string
 	password   string // in the store's URL
 	proxied    bool
-	cold       bool // the store has no connection yet
-	begin, end func(*scene)
-	want       error  // nil: one or the other
-	says       string // in the error: the fault was this one
+	cold       bool         // the store has no connection yet
+	slow       bool         // the call waits for its timeout
+	begin, end func(*scene) // nil: it ends with the first call
+	want       error        // nil: one or the other
+	says       string       // in the error: the fault was this one
 	applied    [2]int64
 }{
 	{
@@ -65,17 +66,17 @@ var faults = []struct {
 		want: store.ErrNotApplied, says: "connection refused",
 	},
 	{
-		name:  "the server is frozen",
+		name: "the server is frozen", slow: true,
 		begin: (*scene).freeze, end: (*scene).unfreeze,
 		want: store.ErrUnknown, applied: [2]int64{0, 1}, // it may find the request when it wakes
 	},
 	{
-		name: "the server is frozen before the first connection", cold: true,
+		name: "the server is frozen before the first connection", cold: true, slow: true,
 		begin: (*scene).freeze, end: (*scene).unfreeze,
 		want: store.ErrNotApplied,
 	},
 	{
-		name:  "clients are paused",
+		name: "clients are paused", slow: true,
 		begin: func(s *scene) { must(s, s.client.Do(s.Context(), "client", "pause", "3000", "all").Err()) },
 		end: func(s *scene) {
 			for deadline := time.Now().Add(3*time.Second + slack); s.client.Ping(s.Context()).Err() != nil; {
@@ -87,27 +88,24 @@ var faults = []struct {
 		want: store.ErrUnknown, applied: [2]int64{0, 1},
 	},
 	{
-		name: "the connection is cut while it is idle, and refused again", proxied: true,
+		// The news of the cut may meet the request on the way.
+		name: "the connection is cut, and no other is to be had", proxied: true,
 		begin: func(s *scene) { s.proxy.Stop() },
 		end:   func(s *scene) { s.proxy.Resume(s.T) },
-		want:  store.ErrNotApplied, says: "connection refused",
 	},
 	{
 		name: "the connection is cut under the request", proxied: true,
-		begin: func(s *scene) { s.proxy.CutRequests(s.T) },
-		end:   func(s *scene) { s.proxy.Mend() },
+		begin: func(s *scene) { s.proxy.CutRequest(s.T, "acquire") },
 		want:  store.ErrUnknown,
 	},
 	{
 		name: "the connection is cut under the reply", proxied: true,
-		begin: func(s *scene) { s.proxy.CutReplies(s.T) },
-		end:   func(s *scene) { s.proxy.Mend() },
+		begin: func(s *scene) { s.proxy.CutReply(s.T, "granted") },
 		want:  store.ErrUnknown, applied: [2]int64{1, 1},
 	},
 	{
 		name: "the connection is cut under the first greeting", proxied: true, cold: true,
-		begin: func(s *scene) { s.proxy.CutReplies(s.T) },
-		end:   func(s *scene) { s.proxy.Mend() },
+		begin: func(s *scene) { s.proxy.CutReply(s.T, "") },
 		want:  store.ErrNotApplied,
 	},
 	{
@@ -179,7 +177,8 @@ func TestEveryFaultIsAnErrorInTimeAndEndsByItself(t *testing.T) {
 				addr = s.proxy.Addr
 			}
 			must(t, s.ping(t.Context())) // connected before passwords change
-			c := newCaller(t, openStill(t, "redis://:"+fault.password+"@"+addr, Single))
+			wait := map[bool]time.Duration{true: short, false: timeout}[fault.slow]
+			c := newCaller(t, openStill(t, "redis://:"+fault.password+"@"+addr, Single, wait))
 			if !fault.cold {
 				c.mustDecide(lockcore.Acquire, "another")
 			}
@@ -189,10 +188,12 @@ func TestEveryFaultIsAnErrorInTimeAndEndsByItself(t *testing.T) {
 			if err == nil || fault.want != nil && !errors.Is(err, fault.want) || !strings.Contains(fmt.Sprint(err), fault.says) {
 				t.Errorf("decision %+v, error %q; want %q with %q", d, err, fault.want, fault.says)
 			}
-			if ping(c.s) == nil {
-				t.Error("the store is well, says Ping")
+			if fault.end != nil {
+				if ping(c.s) == nil {
+					t.Error("the store is well, says Ping")
+				}
+				fault.end(s)
 			}
-			fault.end(s)
 
 			c.recovers()
 			held := c.mustDecide(lockcore.Read, "key").Outcome.Held()
@@ -218,7 +219,7 @@ func TestLostConnectionsAndScriptsAreNotNoticed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	s := &scene{T: t, server: server, client: server.Client(t)}
-	c := newCaller(t, openStill(t, server.URL(), Single))
+	c := newCaller(t, openStill(t, server.URL(), Single, timeout))
 	for name, lose := range map[string]func(){
 		"connections": s.dropClients,
 		"scripts":     func() { must(t, s.client.ScriptFlush(t.Context()).Err()) },
@@ -274,4 +275,30 @@ func TestAServerThatMayEvictIsRefused(t *testing.T) {
 	}
 	s.config("maxmemory-policy", "noeviction")
 	must(t, store.Ping(t.Context()))
+}
+
+func TestCloseDoesNotWaitForAFrozenServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	c := newCaller(t, openWith(t, server.URL(), Single, time.Minute))
+	c.mustDecide(lockcore.None, "")
+	server.Signal(t, syscall.SIGSTOP)
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		if d, err := c.call(lockcore.None, ""); err == nil {
+			t.Errorf("a frozen server decided %+v", d)
+		}
+	})
+	redistest.Until(t, "the call is under way", func(context.Context) error {
+		if c.s.client.PoolStats().IdleConns > 0 {
+			return errors.New("its connection is idle")
+		}
+		return nil
+	})
+	began := time.Now()
+	must(t, c.s.Close())
+	calls.Wait()
+	if took := time.Since(began); took > slack {
+		t.Errorf("closing took %v", took)
+	}
 }

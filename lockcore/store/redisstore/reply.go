@@ -21,9 +21,6 @@ func (a *attempt) decision(limit int64, batch error) (store.Decision, error) {
 	if !a.sent {
 		return store.Decision{}, fmt.Errorf("%w: %w", store.ErrNotApplied, cmp.Or(a.Err(), batch, errNotSent))
 	}
-	if err := a.Err(); err != nil {
-		return store.Decision{}, translate(err)
-	}
 	fields, err := a.StringSlice()
 	if err != nil {
 		return store.Decision{}, translate(err)

@@ -82,7 +82,7 @@ func FuzzReply(f *testing.F) {
 		"4503599627370497 0 10 nothing 0 0",
 		"4503599627370497 1 1 nothing 0 0",
 		"0 1 1 nothing 0 0", "-1 1 1 nothing 0 0", "9007199254740992 1 1 nothing 0 0",
-		"1 2 1 nothing 0 0", "1 1 0 nothing 0 0", "1 1 11 nothing 0 0", "1 0 9 nothing 0 0", "1 0 10 released 0 0",
+		"1 2 1 nothing 0 0", "1 2 10 nothing 0 0", "1 1 0 nothing 0 0", "1 1 11 nothing 0 0", "1 0 9 nothing 0 0", "1 0 10 released 0 0",
 		"1 1 1 granted 0 0", "1 1 1 granted 1 0", "1 1 1 granted 0 99999", "9999999 1 1 granted 1 9999", "1 1 1 released 1 99999",
 		"9007199254740991 1 1 lock_held 1 1", "1 1 1 stolen 0 0", "4.5e+15 1 1 nothing 0 0", "+1 1 1 nothing 0 0", "", "1 1 1 nothing 0 0 0",
 	} {

@@ -95,7 +95,11 @@ func meet(ctx context.Context, client *redis.Client, other *Server) error {
 // WaitUntilItServes waits until every primary knows all nodes and takes writes.
 func (c *Cluster) WaitUntilItServes(t testing.TB) {
 	t.Helper()
-	want := []string{"cluster_state:ok\r", fmt.Sprintf("cluster_known_nodes:%d\r", len(c.Nodes)+len(c.Replicas))}
+	want := []string{
+		"cluster_state:ok\r",
+		fmt.Sprintf("cluster_slots_ok:%d\r", Slots),
+		fmt.Sprintf("cluster_known_nodes:%d\r", len(c.Nodes)+len(c.Replicas)),
+	}
 	for _, node := range c.Nodes {
 		node.until(t, "serves in its cluster", func(ctx context.Context, client *redis.Client) error {
 			info, err := client.ClusterInfo(ctx).Result()

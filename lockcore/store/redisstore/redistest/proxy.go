@@ -1,11 +1,14 @@
 package redistest
 
 import (
+	"bytes"
 	"context"
-	"strings"
+	"encoding/json"
+	"sync/atomic"
 	"testing"
 
 	"github.com/Shopify/toxiproxy/v2"
+	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/rs/zerolog"
 )
 
@@ -26,9 +29,6 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// URL for the gateway.
-func (p *Proxy) URL() string { return "redis://" + p.Addr }
-
 // Stop refuses new connections and cuts those that are open.
 func (p *Proxy) Stop() { p.proxy.Stop() }
 
@@ -40,19 +40,51 @@ func (p *Proxy) Resume(t testing.TB) {
 	}
 }
 
-// CutReplies cuts every connection when its next reply comes, which is lost.
-func (p *Proxy) CutReplies(t testing.TB) { p.cut(t, "downstream") }
-
-// CutRequests cuts every connection when its next request comes, which is lost.
-func (p *Proxy) CutRequests(t testing.TB) { p.cut(t, "upstream") }
-
-func (p *Proxy) cut(t testing.TB, direction string) {
+// CutReply loses the next reply that holds a word, and cuts its connection.
+// Whatever comes after, on other connections, passes.
+func (p *Proxy) CutReply(t testing.TB, word string) {
 	t.Helper()
-	toxic := `{"type": "limit_data", "stream": "` + direction + `", "attributes": {"bytes": 0}}`
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
+	p.cut(t, "downstream", word)
+}
+
+// CutRequest is CutReply for requests.
+func (p *Proxy) CutRequest(t testing.TB, word string) {
+	t.Helper()
+	p.cut(t, "upstream", word)
+}
+
+func (p *Proxy) cut(t testing.TB, direction, word string) {
+	t.Helper()
+	p.proxy.Toxics.ResetToxics(context.Background()) // of an earlier cut
+	toxic, err := json.Marshal(map[string]any{"type": "cut", "stream": direction, "attributes": map[string]any{"word": word}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.proxy.Toxics.AddToxicJson(bytes.NewReader(toxic)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Mend ends CutReplies and CutRequests for new connections.
-func (p *Proxy) Mend() { p.proxy.Toxics.ResetToxics(context.Background()) }
+func init() { toxics.Register("cut", new(cut)) }
+
+// cut cuts one of the connections that it stands in.
+type cut struct {
+	Word string
+	done atomic.Bool
+}
+
+// Pipe implements toxics.Toxic.
+func (c *cut) Pipe(stub *toxics.ToxicStub) {
+	for {
+		select {
+		case <-stub.Interrupt:
+			return
+		case chunk := <-stub.Input:
+			if chunk == nil || bytes.Contains(chunk.Data, []byte(c.Word)) && c.done.CompareAndSwap(false, true) {
+				stub.Close()
+				return
+			}
+			stub.Output <- chunk
+		}
+	}
+}
