@@ -1,6 +1,6 @@
 -- One decision: count the request, move the lease, at one moment. Joined after clock.lua, window.lua and lease.lua.
 --
--- KEYS  1 quota   string '<start of window in microseconds>:<count>', expires by itself
+-- KEYS  1 quota   of what is counted: string '<start of window in microseconds>:<count>', expires by itself
 --       2 fence   string, last fencing token of the project, never expires
 --       3 lease   hash owner, fence, expires, deadline (milliseconds), expires by itself at E + grace
 -- ARGV  1 requests per window  2 operation  3 owner  4 ttl in milliseconds

@@ -173,8 +173,11 @@ func (l lastArgument) MarshalBinary() ([]byte, error) {
 	return strconv.AppendInt(nil, l.ttl.Milliseconds(), 10), nil
 }
 
+// quotas are the names of the counters' records.
+var quotas = [...]string{ratelimit.Locks: ":quota", ratelimit.Requests: ":requests"}
+
 // keys names the records of a call, in one hash slot per project.
 func keys(call *store.Call) [3]string {
 	project := "{" + call.Charge.Project.String() + "}"
-	return [3]string{project + ":quota", project + ":fence", project + ":lease:" + call.Command.Key}
+	return [3]string{project + quotas[call.Charge.Counter], project + ":fence", project + ":lease:" + call.Command.Key}
 }

@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"fencing tokens are exact digits", testFencingDigits},
 		{"projects and keys are apart, however their names join", testNamesApart},
 		{"every admitted request counts, whatever it does", testCounting},
+		{"lock requests and forwarded requests are counted apart", testCountersApart},
 		{"past the limit nothing is performed until the minute ends", testLimit},
 		{"parallel requests are admitted exactly up to the limit", testParallelLimit},
 		{"of parallel acquires one wins", testParallelAcquire},
@@ -216,6 +217,19 @@ func testCounting(t *testing.T, d *driver) {
 		want := ratelimit.NewResult(true, 20, int64(i+1), d.now)
 		if got != want {
 			t.Fatalf("request %d (%v): quota %+v, want %+v", i+1, op, got, want)
+		}
+	}
+}
+
+func testCountersApart(t *testing.T, d *driver) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for i := range int64(2) {
+		for _, counter := range []ratelimit.Counter{ratelimit.Locks, ratelimit.Requests} {
+			got, err := d.Store.Decide(ctx, ratelimit.Charge{Project: d.project, Counter: counter, Limit: 2}, lockcore.Command{})
+			if err != nil || got.Quota != ratelimit.NewResult(true, 2, i+1, d.now) {
+				t.Fatalf("request %d of counter %v: %+v, %v", i+1, counter, got.Quota, err)
+			}
 		}
 	}
 }
