@@ -20,6 +20,7 @@ func (c *complaints) check(s *Settings) {
 		s.StoreTimeout >= 10*time.Millisecond && s.StoreTimeout <= 30*time.Second, "10ms to 30s")
 	c.checkKeys(s)
 	c.checkPolicy(s)
+	c.checkForwarding(s)
 	c.checkAuditLog(s)
 	c.oneOf("GATEWAY_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("GATEWAY_LOG_FORMAT", s.LogFormat, "json", "text")

@@ -25,6 +25,16 @@ type Settings struct {
 	LogFormat       string        `env:"GATEWAY_LOG_FORMAT" envDefault:"json" doc:"service log on stderr: json or text"`
 	ShutdownTimeout time.Duration `env:"GATEWAY_SHUTDOWN_TIMEOUT" envDefault:"10s" doc:"on SIGTERM or SIGINT, time to finish what is in flight, up to 10m"`
 
+	// Forwarding.
+
+	Upstream            UpstreamURL   `env:"GATEWAY_UPSTREAM" doc:"base URL, http or https; every path that is not a lock endpoint is forwarded there; unset: 404"`
+	UpstreamTimeout     time.Duration `env:"GATEWAY_UPSTREAM_TIMEOUT" envDefault:"30s" doc:"time the upstream has to begin its answer, 10ms to 1h, waiting for a free connection included; past it 504"`
+	UpstreamMaxConns    int           `env:"GATEWAY_UPSTREAM_MAX_CONNS" envDefault:"512" doc:"requests and WebSockets with the upstream at a time, 1 to 100000; more of them wait for GATEWAY_UPSTREAM_TIMEOUT at most"`
+	UpstreamIdleTimeout time.Duration `env:"GATEWAY_UPSTREAM_IDLE_TIMEOUT" envDefault:"4s" doc:"how long an idle connection to the upstream is kept, 10ms to 1h; keep it below the upstream's own, for no request is sent again when the upstream closes under it"`
+	ProxyAuth           string        `env:"GATEWAY_PROXY_AUTH" envDefault:"optional" doc:"credentials of forwarded requests: optional (none or a platform token passes without identity, an invalid one is 401), required (all but those with an identity are 401) or off (not looked at, no identity is passed on)"`
+	ProxyHost           string        `env:"GATEWAY_PROXY_HOST" envDefault:"pass" doc:"Host header for the upstream: pass (the client's) or rewrite (the one of GATEWAY_UPSTREAM)"`
+	TrustedProxies      Networks      `env:"GATEWAY_TRUSTED_PROXIES" doc:"networks (CIDR, separated by commas) whose X-Forwarded-For, -Proto and -Host are believed; unset: nobody's"`
+
 	// What the files hold, read by Load.
 
 	Secrets []Secret // HS256 secrets: the first signs, all verify; empty when there is only a key set

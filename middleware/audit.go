@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/project-locks/gateway/auth"
+	"github.com/project-locks/gateway/configs"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 )
@@ -79,6 +80,8 @@ func Fingerprint(token uuid.UUID) string {
 
 // Audit writes records, one JSON line each, before the request is answered.
 type Audit struct {
+	Trusted configs.Networks // proxies that may say who the client is; set before use
+
 	gateway string
 	mu      sync.Mutex
 	out     io.Writer
@@ -94,7 +97,7 @@ func (a *Audit) write(c *fiber.Ctx, r *Record) {
 	r.RequestID, _ = RequestID(c)
 	r.Status = c.Response().StatusCode()
 	r.DurationMS = float64(time.Since(r.Time).Microseconds()) / 1000
-	r.Client = c.Context().RemoteIP().String()
+	r.Client = clientAddress(c.Context(), a.Trusted).String()
 	r.Gateway = a.gateway
 	line, err := json.Marshal(r)
 	if err == nil {

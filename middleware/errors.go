@@ -28,6 +28,8 @@ const (
 	CodeRateLimited     = "lock_rate_limited"
 	CodeInternal        = "internal"
 	CodeUnavailable     = "lock_service_unavailable"
+	CodeUpstream        = "upstream_unavailable"
+	CodeUpstreamTimeout = "upstream_timeout"
 )
 
 // Problem is an error as a client is told it. Its JSON is the response body.
@@ -81,6 +83,16 @@ func unavailable(err error) *Problem {
 			"Repeating it with the same lock token is safe."
 	}
 	return p
+}
+
+// upstreamUnavailable and upstreamTimeout are the answers to a forwarded
+// request that got none from the upstream.
+func upstreamUnavailable(text string, cause error) *Problem {
+	return &Problem{Status: fiber.StatusBadGateway, Code: CodeUpstream, Text: text, Cause: cause}
+}
+
+func upstreamTimeout(text string, cause error) *Problem {
+	return &Problem{Status: fiber.StatusGatewayTimeout, Code: CodeUpstreamTimeout, Text: text, Cause: cause}
 }
 
 // fromServer are the errors that Fiber and fasthttp report by status. Their

@@ -22,8 +22,9 @@ const (
 	idleTimeout    = time.Minute      // of a kept connection between requests
 )
 
-// newApp is the public listener: every route is here.
-func newApp(locks *middleware.Locks) *fiber.App {
+// newApp is the public listener: every route is here. Without forward, there
+// are only the lock endpoints.
+func newApp(locks *middleware.Locks, forward *middleware.Forward) *fiber.App {
 	app := fiber.New(fiber.Config{
 		// Paths are matched as sent; the lock key is decoded once, by us, after that.
 		CaseSensitive: true, StrictRouting: true, UnescapePath: false,
@@ -42,6 +43,10 @@ func newApp(locks *middleware.Locks) *fiber.App {
 	app.Add(fiber.MethodGet, lock, locks.Handle(lockcore.Read))
 	app.Add(fiber.MethodDelete, lock, locks.Handle(lockcore.ForceRelease))
 	app.All(lock, locks.Refuse("GET, DELETE"))
+	if forward != nil {
+		app.Use(forward.Handle)
+		app.Server().HeaderReceived = middleware.EarlyBody
+	}
 	app.Use(middleware.NotFound)
 
 	app.Server().ErrorHandler = withoutText(app.Server().ErrorHandler)
@@ -66,8 +71,8 @@ func withoutText(refuse func(*fasthttp.RequestCtx, error)) func(*fasthttp.Reques
 }
 
 // frontDoor stands before Fiber. It refuses what servers read in different
-// ways, and routes a method that Fiber does not know like one that no route
-// answers to; Fiber itself would answer it with plain text.
+// ways, and routes a method that Fiber does not know like one that no lock
+// endpoint answers to; Fiber itself would answer it with plain text.
 func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 	known, handle, refuse := app.Config().RequestMethods, app.Server().Handler, app.Server().ErrorHandler
 	return func(c *fasthttp.RequestCtx) {
@@ -77,6 +82,7 @@ func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 			return
 		}
 		if !slices.Contains(known, string(c.Method())) {
+			middleware.KeepMethod(c)
 			c.Request.Header.SetMethod(fiber.MethodTrace)
 		}
 		handle(c)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -72,6 +73,7 @@ type gateway struct {
 	admin    net.Listener
 	draining atomic.Bool
 	app      *fiber.App
+	forward  *middleware.Forward // nil without an upstream
 	adminApp *http.Server
 	failed   chan error // of a listener, room for both
 }
@@ -109,16 +111,22 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
 		return nil, err
 	}
+	g.public = middleware.Linger(g.public)
 	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
 		return nil, err
 	}
-	g.app = newApp(&middleware.Locks{
+	locks := &middleware.Locks{
 		Store:       g.store,
 		Timeout:     settings.StoreTimeout,
 		Credentials: credentials,
 		Policy:      g.policy.Current,
 		Audit:       middleware.NewAudit(out, instance()),
-	})
+	}
+	locks.Audit.Trusted = settings.TrustedProxies
+	if settings.Upstream.IsSet() {
+		g.forward = middleware.NewForward(settings, locks)
+	}
+	g.app = newApp(locks, g.forward)
 	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
 	return g, nil
 }
@@ -133,9 +141,12 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	g.draining.Store(true)
 	drain, cancel := context.WithTimeout(context.Background(), g.settings.ShutdownTimeout)
 	defer cancel()
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { g.forward.Drain(drain) })
 	if err := g.app.ShutdownWithContext(drain); err != nil {
 		slog.Warn("some requests did not finish in time", "error", err)
 	}
+	forwarding.Wait()
 	return nil
 }
 
@@ -164,6 +175,7 @@ func (g *gateway) close() error {
 			_ = l.Close() // a server that ran has closed it
 		}
 	}
+	errs = append(errs, g.forward.Close())
 	if g.audit != nil {
 		errs = append(errs, g.audit.Close())
 	}
