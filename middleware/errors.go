@@ -28,6 +28,8 @@ const (
 	CodeRateLimited     = "lock_rate_limited"
 	CodeInternal        = "internal"
 	CodeUnavailable     = "lock_service_unavailable"
+	CodeForwardLimited  = "rate_limited"      // forwarded requests
+	CodeUncounted       = "quota_unavailable" // forwarded requests, where the policy refuses what cannot be counted
 	CodeUpstream        = "upstream_unavailable"
 	CodeUpstreamTimeout = "upstream_timeout"
 )

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -31,6 +32,8 @@ type Forward struct {
 	transport *http.Transport
 	slots     chan struct{} // one for each exchange that is with the upstream
 	stall     time.Duration
+
+	uncounted atomic.Int64
 
 	running context.Context // ends with Close
 	stop    context.CancelFunc
@@ -78,8 +81,12 @@ func (f *Forward) handle(c *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	principal, err := f.identify(c)
+	policy := f.locks.Policy()
+	principal, err := f.identify(c, policy)
 	if err != nil {
+		return err
+	}
+	if err := f.count(c, principal, policy.Project(principal.Project)); err != nil {
 		return err
 	}
 	x := f.begin(c.Context())

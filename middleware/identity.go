@@ -57,7 +57,7 @@ func skeleton(name string) string {
 
 // identify tells who sends a request that is to be forwarded; nobody, the zero
 // Principal, where that may remain open.
-func (f *Forward) identify(c *fiber.Ctx) (auth.Principal, error) {
+func (f *Forward) identify(c *fiber.Ctx, policy *configs.Policy) (auth.Principal, error) {
 	nobody := auth.Principal{}
 	if f.settings.ProxyAuth == configs.ProxyAuthOff {
 		return nobody, nil
@@ -69,7 +69,7 @@ func (f *Forward) identify(c *fiber.Ctx) (auth.Principal, error) {
 		}
 		return nobody, nil
 	}
-	principal, err := f.locks.authenticate(c, f.locks.Policy())
+	principal, err := f.locks.authenticate(c, policy)
 	switch {
 	case err != nil:
 		return nobody, err

@@ -87,7 +87,7 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 		return unavailable(err)
 	}
 	r.decision(decision)
-	if err := admit(c, decision); err != nil {
+	if err := admit(c, decision, CodeRateLimited, "lock requests"); err != nil {
 		return err
 	}
 	if refusal != nil {
@@ -104,17 +104,24 @@ func (l *Locks) decide(charge ratelimit.Charge, command lockcore.Command) (store
 	return l.Store.Decide(ctx, charge, command)
 }
 
-// admit writes where the quota stands, and refuses past it.
-func admit(c *fiber.Ctx, d store.Decision) error {
-	c.Set("X-RateLimit-Limit", strconv.FormatInt(d.Quota.Limit, 10))
-	c.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Quota.Remaining(), 10))
-	c.Set("X-RateLimit-Reset", strconv.FormatInt(d.Quota.Reset.Unix(), 10))
+// Where a quota stands: on every answer to a request that was counted.
+const (
+	HeaderRateLimit     = "X-RateLimit-Limit"
+	HeaderRateRemaining = "X-RateLimit-Remaining"
+	HeaderRateReset     = "X-RateLimit-Reset" // Unix seconds of the window's end
+)
+
+// admit writes where the quota of what is counted stands, and refuses past it.
+func admit(c *fiber.Ctx, d store.Decision, code, counted string) error {
+	c.Set(HeaderRateLimit, strconv.FormatInt(d.Quota.Limit, 10))
+	c.Set(HeaderRateRemaining, strconv.FormatInt(d.Quota.Remaining(), 10))
+	c.Set(HeaderRateReset, strconv.FormatInt(d.Quota.Reset.Unix(), 10))
 	if d.Quota.Admitted {
 		return nil
 	}
 	return &Problem{
-		Status: fiber.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: d.Quota.RetryAfter(d.At),
-		Text: fmt.Sprintf("The project has used its %d lock requests of this minute.", d.Quota.Limit),
+		Status: fiber.StatusTooManyRequests, Code: code, RetryAfter: d.Quota.RetryAfter(d.At),
+		Text: fmt.Sprintf("The project has used its %d %s of this minute.", d.Quota.Limit, counted),
 	}
 }
 

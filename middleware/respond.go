@@ -90,7 +90,11 @@ func setHeaders(c *fiber.Ctx, r *http.Response) {
 		c.Response().Header.SetStatusMessage([]byte(reason))
 	}
 	removeHopByHop(r.Header)
-	r.Header.Del(HeaderRequestID) // the response has it already
+	for _, name := range []string{HeaderRequestID, HeaderRateLimit, HeaderRateRemaining, HeaderRateReset} {
+		if len(c.Response().Header.Peek(name)) > 0 {
+			r.Header.Del(name) // the gateway has said it
+		}
+	}
 	for name, values := range r.Header {
 		if name == fiber.HeaderContentEncoding { // the server has room for one
 			values = []string{strings.Join(values, ", ")}
