@@ -53,12 +53,6 @@ func (f *Forward) hold(x *exchange) error {
 	case f.slots <- struct{}{}:
 		x.release = func() { <-f.slots }
 		return nil
-	default:
-	}
-	select {
-	case f.slots <- struct{}{}:
-		x.release = func() { <-f.slots }
-		return nil
 	case <-x.ctx.Done():
 		if errors.Is(context.Cause(x.ctx), errNoAnswer) {
 			return errAllBusy

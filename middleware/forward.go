@@ -114,7 +114,6 @@ func (f *Forward) exchange(c *fiber.Ctx, x *exchange, request *http.Request) err
 		x.response, err = f.send(x, request) //nolint:bodyclose // x.end closes it
 	}
 	if err != nil {
-		x.end()
 		return x.problem(err)
 	}
 	x.wait.end()
@@ -122,8 +121,9 @@ func (f *Forward) exchange(c *fiber.Ctx, x *exchange, request *http.Request) err
 	return err
 }
 
-// problem is what the client is told of an exchange without a response.
+// problem ends an exchange without a response, and is what the client is told.
 func (x *exchange) problem(err error) error {
+	x.end()
 	if x.upload != nil {
 		if failure := x.upload.failure(); failure != nil {
 			x.client.SetConnectionClose()
@@ -131,7 +131,7 @@ func (x *exchange) problem(err error) error {
 		}
 	}
 	if cause := context.Cause(x.ctx); !errors.Is(cause, context.Canceled) && !errors.Is(err, errAllBusy) {
-		err = cause
+		err = cause // of what the error is a consequence
 	}
 	switch {
 	case errors.Is(err, errClientLeft):

@@ -288,6 +288,38 @@ func TestTheUpstreamMayAnswerBeforeItHasTheBody(t *testing.T) {
 	}
 }
 
+// Clients that send first and read then lose the answer when their connection
+// is reset meanwhile.
+func TestClientsGetAnAnswerThatComesBeforeTheyHaveSentAll(t *testing.T) {
+	upstream := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
+	f := newFront(t, upstream, nil)
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	for credential, want := range map[string]int{"": http.StatusRequestEntityTooLarge, "Bearer wrong": http.StatusUnauthorized} {
+		for range 10 {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+f.addr+"/", noise(8<<20))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.ContentLength = 8 << 20
+			if credential != "" {
+				request.Header.Set("Authorization", credential)
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Errorf("%q: %v", credential, err)
+				continue
+			}
+			_ = response.Body.Close()
+			if response.StatusCode != want {
+				t.Errorf("%q: status %d, want %d", credential, response.StatusCode, want)
+			}
+		}
+	}
+}
+
 func TestAnswersAndUploadsMayOverlap(t *testing.T) {
 	upstream := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)

@@ -210,3 +210,42 @@ func TestAShutdownFinishesWhatIsForwarded(t *testing.T) {
 		t.Errorf("the end took %v", took)
 	}
 }
+
+// These need the connection itself, whatever the listener wraps it in.
+func TestTheProcessSeesItsClientsLeaveAndLetsThemRead(t *testing.T) {
+	arrived, left := make(chan struct{}, 1), make(chan time.Time, 1)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		left <- time.Now()
+	}))
+	defer upstream.Close()
+	g := startGateway(t, map[string]string{"GATEWAY_UPSTREAM": upstream.URL})
+	client, err := net.Dial("tcp", g.public.Addr().String()) //nolint:noctx // loopback
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-arrived
+	began := time.Now()
+	_ = client.Close()
+	select {
+	case at := <-left:
+		if took := at.Sub(began); took > time.Second {
+			t.Errorf("the upstream noticed after %v", took)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the upstream did not notice")
+	}
+	large := strings.Repeat("x", 8<<20)
+	for range 5 {
+		if response, _ := g.send("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(large), large); response.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("status %d", response.StatusCode)
+		}
+	}
+	g.end()
+}
