@@ -15,6 +15,7 @@ import (
 // check judges what was parsed and reads the files that it names.
 func (c *complaints) check(s *Settings) {
 	c.checkAddresses(s)
+	c.checkTLS(s)
 	c.checkRedisMode(s)
 	c.inRange("GATEWAY_STORE_TIMEOUT", s.StoreTimeout,
 		s.StoreTimeout >= 10*time.Millisecond && s.StoreTimeout <= 30*time.Second, "10ms to 30s")

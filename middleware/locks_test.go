@@ -17,6 +17,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
+	"github.com/project-locks/gateway/api/apitest"
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
 	"github.com/project-locks/gateway/lockcore"
@@ -109,6 +110,21 @@ func (f *fixture) acquire() (*http.Response, map[string]any) {
 	return f.send(http.MethodPost, "/locks/a/lease", `{"ttl_seconds": 5}`)
 }
 
+// wantDocumented holds an answer to acquire against the description of the API.
+func (f *fixture) wantDocumented(response *http.Response, body map[string]any) {
+	f.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	err = apitest.Open(f.t).Check(apitest.Answer{
+		Operation: "acquire", Status: response.StatusCode, Header: response.Header, Body: string(text),
+	})
+	if err != nil {
+		f.t.Error(err)
+	}
+}
+
 const lockTokenText = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
 
 func TestFailuresOfTheStoreAreTold(t *testing.T) {
@@ -155,6 +171,7 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 			if response.StatusCode != c.status || body["code"] != c.code || body["outcome"] != c.outcome {
 				t.Errorf("status %d, body %v", response.StatusCode, body)
 			}
+			f.wantDocumented(response, body)
 			if text, _ := body["error"].(string); text == "" || strings.Contains(text, "hidden") {
 				t.Errorf("error text %q", text)
 			}

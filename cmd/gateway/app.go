@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 
+	"github.com/project-locks/gateway/api"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/middleware"
 )
@@ -100,6 +101,10 @@ func (g *gateway) adminRoutes() http.Handler {
 	})
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
+	})
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(api.Document) // a client that has left needs no answer
 	})
 	mux.Handle("GET /metrics", promhttp.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

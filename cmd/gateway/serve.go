@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -69,6 +70,7 @@ type gateway struct {
 	policy   *configs.PolicyFile
 	store    store.Store
 	audit    io.Closer
+	cert     *configs.Certificate // nil without TLS
 	public   net.Listener
 	admin    net.Listener
 	draining atomic.Bool
@@ -111,7 +113,13 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
 		return nil, err
 	}
-	g.public = middleware.Linger(g.public)
+	g.public = bounded(middleware.Linger(g.public), connectionLimit())
+	if settings.TLSCert != "" {
+		if g.cert, err = configs.OpenCertificate(settings.TLSCert, settings.TLSKey); err != nil {
+			return nil, err
+		}
+		g.public = tls.NewListener(g.public, encryption(g.cert))
+	}
 	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
 		return nil, err
 	}
@@ -132,7 +140,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 }
 
 func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
-	go func() { g.failed <- g.app.Listener(bounded(g.public, connectionLimit())) }()
+	go func() { g.failed <- g.app.Listener(g.public) }()
 	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
 	if err := g.untilStopped(ctx, hangup); err != nil {
 		return err
@@ -150,12 +158,15 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	return nil
 }
 
-// untilStopped waits for the end of ctx. Meanwhile a hang-up reloads the policy.
+// untilStopped waits for the end of ctx. Meanwhile a hang-up reloads what can be reloaded.
 func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangup:
 			g.policy.Reload()
+			if g.cert != nil {
+				g.cert.Reload()
+			}
 		case err := <-g.failed:
 			return fmt.Errorf("a listener failed: %w", err)
 		case <-ctx.Done():
@@ -176,6 +187,9 @@ func (g *gateway) close() error {
 		}
 	}
 	errs = append(errs, g.forward.Close())
+	if g.cert != nil {
+		errs = append(errs, g.cert.Close())
+	}
 	if g.audit != nil {
 		errs = append(errs, g.audit.Close())
 	}
@@ -194,6 +208,11 @@ func listen(setting, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w: choose another address, or stop what listens there", setting, err)
 	}
 	return l, nil
+}
+
+// encryption of the public listener. HTTP/1.1 is all that it speaks.
+func encryption(cert *configs.Certificate) *tls.Config {
+	return &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 }
 
 func openStore(settings configs.Settings) (store.Store, error) {
