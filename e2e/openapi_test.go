@@ -199,9 +199,11 @@ func (s *answers) provokeLateness(t *testing.T) {
 	way := newLine(t, redistest.Start(t).Addr)
 	c := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": "20s"}).client(t, uuid.New())
 	c.read("key").free()
-	way.flow.Lock()
-	time.AfterFunc(6*time.Second, way.flow.Unlock) // the lease lasts 5
-	s.ask(c, "acquire", acquire("key", uuid.New(), 5), http.StatusServiceUnavailable)
+	way.trap.Store(&trap{text: "late", reply: func() bool {
+		time.Sleep(6 * time.Second) // the lease lasts 5
+		return true
+	}})
+	s.ask(c, "acquire", acquire("late", uuid.New(), 5), http.StatusServiceUnavailable)
 }
 
 // wantEveryStatus compares what is documented with what was seen.

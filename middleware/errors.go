@@ -130,6 +130,9 @@ func problem(err error) *Problem {
 // know. It is Fiber's ErrorHandler, so it answers malformed requests too.
 func WriteError(c *fiber.Ctx, err error) error {
 	p := problem(err)
+	if c.Context().RequestBodyStream() != nil {
+		setUnread(c.Context().Conn(), true) // perhaps: the client may still be sending
+	}
 	id, _ := RequestID(c)
 	if p.Cause != nil {
 		slog.Log(c.Context(), logLevel(p.Cause), "request failed", "request_id", id, "code", p.Code, "error", p.Cause)

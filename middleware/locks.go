@@ -42,6 +42,7 @@ func (l *Locks) Refuse(allow string) fiber.Handler {
 func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := &Record{Time: time.Now()}
+		setUnread(c.Context().Conn(), false)
 		handle := Rescue(func(c *fiber.Ctx) error { return serve(c, r) })
 		if err := handle(c); err != nil {
 			r.Code = problem(err).Code

@@ -19,15 +19,6 @@ import (
 // behind the base path, and never another host.
 func (f *Forward) target(c *fiber.Ctx) (string, error) {
 	target := string(c.Request().Header.RequestURI())
-	if target == "*" {
-		return target, nil
-	}
-	if _, rest, absolute := strings.Cut(target, "://"); absolute && target[0] != '/' {
-		target = "/"
-		if path := strings.IndexAny(rest, "/?"); path >= 0 {
-			target = "/" + strings.TrimPrefix(rest[path:], "/")
-		}
-	}
 	if target[0] != '/' || originalMethod(c.Context()) == fiber.MethodConnect {
 		return "", invalid("The request target must be a path: this is no proxy to other hosts.")
 	}
