@@ -26,10 +26,10 @@ type exchange struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	unwatch context.CancelFunc // stops looking whether the client is there
-	wait    *wait
-	upload  *upload // nil without a body
-	small   []byte  // the whole body; nil when it is streamed
+	wait   *wait
+	watch  *watch
+	upload *upload // nil without a body
+	small  []byte  // the whole body; nil when it is streamed
 
 	response *http.Response // nil before there is one
 	release  func()         // gives back what the exchange holds of the connection limit; nil before it does
@@ -41,9 +41,7 @@ func (f *Forward) begin(client *fasthttp.RequestCtx) *exchange {
 	x := &exchange{client: client}
 	x.ctx, x.cancel = context.WithCancelCause(f.running)
 	x.wait = newWait(f.settings.UpstreamTimeout, func() { x.cancel(errNoAnswer) })
-	var watching context.Context
-	watching, x.unwatch = context.WithCancel(x.ctx)
-	watch(watching, client.Conn(), func() { x.cancel(errClientLeft) })
+	x.watch = newWatch(client.Conn(), func() { x.cancel(errClientLeft) })
 	return x
 }
 
@@ -66,6 +64,7 @@ func (f *Forward) hold(x *exchange) error {
 func (x *exchange) end() {
 	x.once.Do(func() {
 		x.wait.end()
+		x.watch.end()
 		if x.upload != nil {
 			x.upload.end()
 		}

@@ -38,7 +38,7 @@ func (f *Forward) upgrade(c *fiber.Ctx, x *exchange) (goesOn bool, err error) {
 	}
 	head := upgradeHead(r, string(c.Response().Header.Peek(HeaderRequestID)))
 	f.takeOver(x, true, func(client net.Conn) {
-		x.unwatch() // reading tells as well
+		x.watch.end() // reading tells as well
 		if _, err := client.Write(head); err == nil {
 			f.connect(client, upstream, x)
 		}

@@ -1,8 +1,8 @@
 package middleware
 
 import (
-	"context"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -14,37 +14,49 @@ const (
 	watchLater   = time.Second
 )
 
-// watch calls gone when the client closes its connection, until ctx ends. It
-// looks instead of reading, because what the client sends belongs to the
-// server, and it begins late, because most exchanges are over by then.
-func watch(ctx context.Context, client net.Conn, gone func()) {
-	socket, ok := connUnder[syscall.Conn](client)
-	if !ok {
-		return
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return
-	}
-	w := &watcher{ctx: ctx, client: raw, gone: gone, began: time.Now()}
-	timer := time.AfterFunc(watchAtFirst, w.look)
-	context.AfterFunc(ctx, func() { timer.Stop() })
-}
-
-type watcher struct {
-	ctx    context.Context
+// watch notices when a client closes its connection. It looks instead of
+// reading, because what the client sends belongs to the server, and it begins
+// late, because most exchanges are over by then.
+type watch struct {
 	client syscall.RawConn
 	gone   func()
 	began  time.Time
+
+	mu    sync.Mutex
+	over  bool
+	timer *time.Timer
 }
 
-func (w *watcher) look() {
+// newWatch calls gone when the client has left.
+func newWatch(client net.Conn, gone func()) *watch {
+	w := &watch{gone: gone, began: time.Now()}
+	if socket, ok := connUnder[syscall.Conn](client); ok {
+		w.client, _ = socket.SyscallConn() // fails on a closed connection, which others will notice
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = w.client == nil
+	w.timer = time.AfterFunc(watchAtFirst, w.look)
+	return w
+}
+
+func (w *watch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	switch {
-	case w.ctx.Err() != nil:
+	case w.over:
 	case hungUp(w.client):
+		w.over = true
 		w.gone()
 	default:
-		next := min(max(watchAtFirst, time.Since(w.began)/10), watchLater)
-		time.AfterFunc(next, w.look)
+		w.timer.Reset(min(max(watchAtFirst, time.Since(w.began)/10), watchLater))
 	}
+}
+
+// end ends the watch.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.over = true
+	w.timer.Stop()
 }
