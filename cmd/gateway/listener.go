@@ -81,9 +81,6 @@ type boundedConn struct {
 	leave func()
 }
 
-// NetConn leads to the connection that is counted.
-func (c *boundedConn) NetConn() net.Conn { return c.Conn }
-
 // Close implements net.Conn.
 func (c *boundedConn) Close() error {
 	defer c.leave()

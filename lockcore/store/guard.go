@@ -48,7 +48,7 @@ func (g *Guard) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 		return Decision{}, fmt.Errorf("%w: %s", ErrDown, (*why).Error()) // not why's own outcome: this one is known
 	}
 	d, err := g.Store.Decide(ctx, charge, command)
-	if err != nil && !errors.Is(err, ErrDamaged) {
+	if err != nil && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrMoving) {
 		g.set(err)
 		select {
 		case g.suspect <- struct{}{}:

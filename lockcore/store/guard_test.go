@@ -111,22 +111,24 @@ func TestAnOutageIsFoundWithoutARequest(t *testing.T) {
 	})
 }
 
-func TestADamagedRecordIsNoOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &fake{}
-		decide := guarded(t, f)
-		_, looks := f.counts()
-		f.set(store.ErrDamaged)
-		for range 3 {
-			if err := decide(); !errors.Is(err, store.ErrDamaged) {
-				t.Fatalf("error %v, want the damage", err)
+func TestATroubleOfOneProjectIsNoOutage(t *testing.T) {
+	for _, trouble := range []error{store.ErrDamaged, store.ErrMoving} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			decide := guarded(t, f)
+			_, looks := f.counts()
+			f.set(trouble)
+			for range 3 {
+				if err := decide(); !errors.Is(err, trouble) {
+					t.Fatalf("error %v, want %v", err, trouble)
+				}
 			}
-		}
-		synctest.Wait()
-		if _, after := f.counts(); after != looks {
-			t.Error("the guard looked at the store")
-		}
-	})
+			synctest.Wait()
+			if _, after := f.counts(); after != looks {
+				t.Error("the guard looked at the store")
+			}
+		})
+	}
 }
 
 func exhaustedAfter(used, limit int64, now func() time.Time) *fake {

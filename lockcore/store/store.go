@@ -54,6 +54,9 @@ var (
 	// ErrDamaged is an ErrNotApplied for a reason that lies in the records of one
 	// project, and says nothing about the store.
 	ErrDamaged = fmt.Errorf("%w: a record is damaged", ErrNotApplied)
+	// ErrMoving is an ErrNotApplied because one project's records are on their
+	// way to another node, and says nothing about the store either.
+	ErrMoving = fmt.Errorf("%w: its records are being moved", ErrNotApplied)
 	// ErrDown is an ErrNotApplied without asking a store that is known to be down.
 	ErrDown = fmt.Errorf("%w: it is known to be down", ErrNotApplied)
 	// ErrUnknown is an operation of which nobody can tell whether it happened.

@@ -45,6 +45,8 @@ func translate(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnknown, err)
 	case strings.Contains(err.Error(), "DAMAGED"), strings.Contains(err.Error(), "WRONGTYPE"): // from the script's checks
 		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
+	case redis.HasErrorPrefix(err, "TRYAGAIN"):
+		return fmt.Errorf("%w: %w", store.ErrMoving, err)
 	default:
 		return fmt.Errorf("%w: %w", store.ErrNotApplied, err)
 	}
