@@ -101,6 +101,9 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
+	mux.HandleFunc("GET /jwks", func(w http.ResponseWriter, _ *http.Request) {
+		answerAdmin(w, http.StatusOK, g.keys.Status())
+	})
 	mux.Handle("GET /metrics", promhttp.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusNotFound, map[string]string{"error": "There is nothing at this path for this method."})
