@@ -20,7 +20,7 @@ const maxKeyFileBytes = 1 << 20
 // generator is a command that prints a good secret.
 const generator = "openssl rand -base64 48"
 
-// checkKeys reads the secrets and the key set; at least one of them must be there.
+// checkKeys reads the secrets and the key set; at least one of them, or a URL for a set, must be there.
 func (c *complaints) checkKeys(s *Settings) {
 	switch {
 	case s.JWTSecret.IsSet() && s.JWTSecretFile != "":
@@ -29,9 +29,9 @@ func (c *complaints) checkKeys(s *Settings) {
 		c.takeSecret(s)
 	case s.JWTSecretFile != "":
 		c.readSecrets(s)
-	case s.JWKSFile == "":
+	case s.JWKSFile == "" && !s.JWKSURL.IsSet() && !c.about["GATEWAY_JWKS_URL"]:
 		c.add("GATEWAY_JWT_SECRET", "there is no key to verify credentials with; set it to the output of: %s "+
-			"(or set GATEWAY_JWT_SECRET_FILE or GATEWAY_JWKS_FILE, or start with gateway dev, which makes its own)", generator)
+			"(or set GATEWAY_JWT_SECRET_FILE, GATEWAY_JWKS_FILE or GATEWAY_JWKS_URL, or start with gateway dev, which makes its own)", generator)
 	}
 	if s.JWKSFile != "" {
 		c.readJWKS(s)

@@ -10,7 +10,7 @@ import (
 // the README, its meaning and unit; an empty variable counts as unset.
 type Settings struct {
 	Addr            string        `env:"GATEWAY_ADDR" envDefault:"127.0.0.1:8080" doc:"public listener, HOST:PORT; port 0 takes any free one"`
-	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy (what is in force), /metrics (Prometheus); never on the public listener"`
+	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy and /jwks (what is in force), /metrics (Prometheus); never on the public listener"`
 	TLSCert         string        `env:"GATEWAY_TLS_CERT" doc:"file with the certificate of the public listener and its chain (PEM), reloaded when it is renewed and on SIGHUP; unset: plain HTTP"`
 	TLSKey          string        `env:"GATEWAY_TLS_KEY" doc:"file with the private key of that certificate (PEM)"`
 	Store           StoreURL      `env:"GATEWAY_STORE" envDefault:"bolt://gateway-data/locks.db" doc:"bolt://PATH (embedded, durable, one process; relative to the working directory, or bolt:///PATH), or a redis://, rediss:// or unix:// URL"`
@@ -19,6 +19,7 @@ type Settings struct {
 	JWTSecret       Secret        `env:"GATEWAY_JWT_SECRET" doc:"HS256 secret that signs and verifies credentials, at least 32 bytes"`
 	JWTSecretFile   string        `env:"GATEWAY_JWT_SECRET_FILE" doc:"file with that secret instead; during a rotation several, one per line: the first signs, all verify"`
 	JWKSFile        string        `env:"GATEWAY_JWKS_FILE" doc:"JSON Web Key Set with further verification keys (HS256, RS256, ES256, EdDSA), chosen by kid and type"`
+	JWKSURL         KeySetURL     `env:"GATEWAY_JWKS_URL" doc:"URL of such a key set, https (http for this machine only), without HS256 secrets; fetched every 15m and, at most once a minute, for an unknown kid; the last good set stays when it fails"`
 	JWTIssuer       string        `env:"GATEWAY_JWT_ISSUER" doc:"issuer (iss) that a credential must name; unset: any"`
 	JWTAudience     string        `env:"GATEWAY_JWT_AUDIENCE" doc:"audience (aud) that a credential must name; unset: any"`
 	PolicyFile      string        `env:"GATEWAY_POLICY_FILE" doc:"YAML file with quotas, suspended projects and revoked keys; reloaded when it changes and on SIGHUP; unset: 600 lock requests a minute for every project"`

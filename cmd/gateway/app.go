@@ -106,6 +106,9 @@ func (g *gateway) adminRoutes() http.Handler {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(api.Document) // a client that has left needs no answer
 	})
+	mux.HandleFunc("GET /jwks", func(w http.ResponseWriter, _ *http.Request) {
+		answerAdmin(w, http.StatusOK, g.keys.Status())
+	})
 	mux.Handle("GET /metrics", promhttp.Handler())
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusNotFound, map[string]string{"error": "There is nothing at this path for this method."})

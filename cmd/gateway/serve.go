@@ -68,6 +68,7 @@ func (p process) load(environ map[string]string) (configs.Settings, error) {
 type gateway struct {
 	settings configs.Settings
 	policy   *configs.PolicyFile
+	keys     *auth.KeyURL // nil without GATEWAY_JWKS_URL
 	store    store.Store
 	audit    io.Closer
 	cert     *configs.Certificate // nil without TLS
@@ -89,7 +90,10 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 			err = errors.Join(err, g.close())
 		}
 	}()
-	verifier, err := newVerifier(settings)
+	if g.keys, err = openKeyURL(settings); err != nil {
+		return nil, err
+	}
+	verifier, err := newVerifier(settings, g.keys)
 	if err != nil {
 		return nil, err
 	}
@@ -163,6 +167,7 @@ func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) err
 	for {
 		select {
 		case <-hangup:
+			g.keys.Refresh()
 			g.policy.Reload()
 			if g.cert != nil {
 				g.cert.Reload()
@@ -199,6 +204,7 @@ func (g *gateway) close() error {
 	if g.policy != nil {
 		errs = append(errs, g.policy.Close())
 	}
+	errs = append(errs, g.keys.Close())
 	return errors.Join(errs...)
 }
 
@@ -230,9 +236,22 @@ func openStore(settings configs.Settings) (store.Store, error) {
 	return s, nil
 }
 
-func newVerifier(settings configs.Settings) (*auth.Verifier, error) {
+// openKeyURL returns nil without a URL.
+func openKeyURL(settings configs.Settings) (*auth.KeyURL, error) {
+	if !settings.JWKSURL.IsSet() {
+		return nil, nil
+	}
+	keys, err := auth.OpenKeyURL(string(settings.JWKSURL.URL.Bytes()))
+	if err != nil {
+		return nil, fmt.Errorf("GATEWAY_JWKS_URL: %w", err)
+	}
+	return keys, nil
+}
+
+func newVerifier(settings configs.Settings, keys *auth.KeyURL) (*auth.Verifier, error) {
 	config := auth.Config{
 		JWKS:     settings.JWKS.Bytes(),
+		KeyURL:   keys,
 		Issuer:   settings.JWTIssuer,
 		Audience: settings.JWTAudience,
 		Now:      time.Now,
