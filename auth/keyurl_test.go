@@ -120,9 +120,14 @@ func newCache(t testing.TB, k *auth.KeyURL) *auth.Cache {
 	return must(auth.NewCache(v, func() time.Time { return now }))
 }
 
+var tokens sync.Map
+
+// tokenOf is always the same text, so that a cache knows it; an ES256 signature
+// is another one each time.
 func tokenOf(t testing.TB, alg string) string {
 	t.Helper()
-	return signers()[alg].sign(t, "key-"+alg, serviceWith())
+	token, _ := tokens.LoadOrStore(alg, signers()[alg].sign(t, "key-"+alg, serviceWith()))
+	return fmt.Sprint(token)
 }
 
 // holds fails the test unless the credential is, or is not, accepted.
