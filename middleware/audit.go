@@ -34,6 +34,7 @@ type Record struct {
 	Code       string    `json:"code,omitempty"` // of the error
 	Fence      int64     `json:"fencing_token,omitempty"`
 	ExpiresAt  string    `json:"expires_at,omitempty"`
+	TakenOver  bool      `json:"taken_over,omitempty"` // from an owner that let its lease expire
 	QuotaUsed  int64     `json:"quota_used,omitempty"`
 	QuotaLimit int64     `json:"quota_limit,omitempty"`
 	DurationMS float64   `json:"duration_ms"`
@@ -67,6 +68,7 @@ func (r *Record) decision(d store.Decision) {
 	r.QuotaUsed, r.QuotaLimit = d.Quota.Used, d.Quota.Limit
 	if o := d.Outcome; o.Held() {
 		r.Fence, r.ExpiresAt = o.Fence, timestamp(o.ExpiresAt)
+		r.TakenOver = o.Verdict == lockcore.TakenOver
 	}
 }
 

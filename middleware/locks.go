@@ -137,7 +137,7 @@ func answer(c *fiber.Ctx, op lockcore.Op, d store.Decision, sent time.Time) erro
 	o := d.Outcome
 	lease := leaseBody{ExpiresAt: timestamp(o.ExpiresAt), Fence: o.Fence}
 	switch o.Verdict {
-	case lockcore.Granted:
+	case lockcore.Granted, lockcore.TakenOver, lockcore.Extended:
 		// The store decided after the request was sent, so by its clock it is no later than this.
 		if !d.At.Add(time.Since(sent)).Before(o.ExpiresAt) {
 			return unavailable(fmt.Errorf("%w: its answer came when the lease had ended", store.ErrUnknown))
