@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -84,6 +85,7 @@ type Audit struct {
 	gateway string
 	mu      sync.Mutex
 	out     io.Writer
+	lost    atomic.Uint64
 }
 
 // NewAudit writes to out. gateway names this instance in every line.
@@ -105,6 +107,10 @@ func (a *Audit) write(c *fiber.Ctx, r *Record) {
 		_, err = a.out.Write(append(line, '\n'))
 	}
 	if err != nil {
+		a.lost.Add(1)
 		slog.Error("an audit line was lost", "request_id", r.RequestID, "error", err)
 	}
 }
+
+// Lost is how many lines could not be written.
+func (a *Audit) Lost() uint64 { return a.lost.Load() }

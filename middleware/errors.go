@@ -116,6 +116,7 @@ func problem(err error) *Problem {
 // know. It is Fiber's ErrorHandler, so it answers malformed requests too.
 func WriteError(c *fiber.Ctx, err error) error {
 	p := problem(err)
+	c.Context().SetUserValue(problemKey{}, p)
 	id, _ := RequestID(c)
 	if p.Cause != nil {
 		slog.Log(c.Context(), logLevel(p.Cause), "request failed", "request_id", id, "code", p.Code, "error", p.Cause)

@@ -14,6 +14,7 @@ import (
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 	"github.com/project-locks/gateway/ratelimit"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // Locks answers the lock endpoints.
@@ -23,11 +24,12 @@ type Locks struct {
 	Credentials *auth.Cache
 	Policy      func() *configs.Policy // in force now
 	Audit       *Audit
+	Refusals    *telemetry.Refusals
 }
 
 // Handle answers requests for one operation.
 func (l *Locks) Handle(op lockcore.Op) fiber.Handler {
-	return l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, op, nil) })
+	return As(op.String(), l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, op, nil) }))
 }
 
 // Refuse answers requests with a method that a lock endpoint does not know.
@@ -88,6 +90,7 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 	}
 	r.decision(decision)
 	if err := admit(c, decision); err != nil {
+		l.Refusals.Count(principal.Project, project.Name)
 		return err
 	}
 	if refusal != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 	"github.com/project-locks/gateway/ratelimit"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // stub is a store that answers what a test tells it to, and remembers what it was asked.
@@ -49,6 +50,8 @@ type fixture struct {
 	key   string
 	audit *bytes.Buffer
 	log   *bytes.Buffer
+
+	refusals *telemetry.Refusals
 }
 
 func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
@@ -70,9 +73,11 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	previous := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(f.log, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
+	f.refusals = telemetry.NewRefusals(time.Now)
 	locks := &Locks{
 		Store: f.store, Timeout: time.Second, Credentials: cache,
 		Policy: func() *configs.Policy { return nil }, Audit: NewAudit(f.audit, "test"),
+		Refusals: f.refusals,
 	}
 	f.app = fiber.New(fiber.Config{ErrorHandler: WriteError, StreamRequestBody: true})
 	f.app.Post("/locks/:key/lease", locks.Handle(lockcore.Acquire))

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // newApp is the public listener: every route is here.
-func newApp(locks *middleware.Locks) *fiber.App {
+func newApp(locks *middleware.Locks, observer middleware.Observer) *fiber.App {
 	app := fiber.New(fiber.Config{
 		// Paths are matched as sent; the lock key is decoded once, by us, after that.
 		CaseSensitive: true, StrictRouting: true, UnescapePath: false,
@@ -42,7 +42,8 @@ func newApp(locks *middleware.Locks) *fiber.App {
 	app.All(lock, locks.Refuse("GET, DELETE"))
 	app.Use(middleware.NotFound)
 
-	app.Server().Handler = frontDoor(app)
+	app.Server().Handler = observer.Handler(frontDoor(app))
+	app.Server().ErrorHandler = observer.Unread(app.Server().ErrorHandler)
 	return app
 }
 
@@ -75,7 +76,7 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.Handle("GET /metrics", telemetry.Handler(g.metrics))
 	return mux
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
@@ -23,6 +24,7 @@ import (
 	"github.com/project-locks/gateway/lockcore/store/boltstore"
 	"github.com/project-locks/gateway/lockcore/store/redisstore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 func (p process) serve(ctx context.Context, args []string) error {
@@ -64,6 +66,7 @@ func (p process) load(environ map[string]string) (configs.Settings, error) {
 // gateway is a process that serves.
 type gateway struct {
 	settings configs.Settings
+	metrics  *prometheus.Registry
 	policy   *configs.PolicyFile
 	store    store.Store
 	audit    io.Closer
@@ -78,7 +81,7 @@ type gateway struct {
 // open opens everything, so that a wrong start fails at once, and completely.
 func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	settings.Policy = nil // from here on the file's owner has it
-	g := &gateway{settings: settings, failed: make(chan error, 2)}
+	g := &gateway{settings: settings, metrics: telemetry.NewRegistry(), failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
@@ -99,7 +102,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.store = store.NewExhausted(store.NewGuard(opened, settings.StoreTimeout))
+	g.store = store.NewExhausted(g.measure(opened))
 	out, err := p.openAudit(settings.AuditLog)
 	if err != nil {
 		return nil, err
@@ -111,13 +114,15 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
 		return nil, err
 	}
-	g.app = newApp(&middleware.Locks{
+	locks := &middleware.Locks{
 		Store:       g.store,
 		Timeout:     settings.StoreTimeout,
 		Credentials: credentials,
 		Policy:      g.policy.Current,
 		Audit:       middleware.NewAudit(out, instance()),
-	})
+		Refusals:    telemetry.NewRefusals(time.Now),
+	}
+	g.app = newApp(locks, g.observe(locks))
 	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
 	return g, nil
 }
