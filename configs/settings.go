@@ -10,7 +10,7 @@ import (
 // the README, its meaning and unit; an empty variable counts as unset.
 type Settings struct {
 	Addr            string        `env:"GATEWAY_ADDR" envDefault:"127.0.0.1:8080" doc:"public listener, HOST:PORT; port 0 takes any free one"`
-	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy (what is in force), /metrics (Prometheus); never on the public listener"`
+	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy (what is in force), /metrics (Prometheus), /audit (recent audit lines); never on the public listener"`
 	Store           StoreURL      `env:"GATEWAY_STORE" envDefault:"bolt://gateway-data/locks.db" doc:"bolt://PATH (embedded, durable, one process; relative to the working directory, or bolt:///PATH), or a redis://, rediss:// or unix:// URL"`
 	RedisMode       string        `env:"GATEWAY_REDIS_MODE" envDefault:"single" doc:"single, sentinel or cluster; further nodes as addr= in the query of the store URL, master_name= for sentinel"`
 	StoreTimeout    time.Duration `env:"GATEWAY_STORE_TIMEOUT" envDefault:"2s" doc:"bound on one store operation, 10ms to 30s; past it the answer is 503"`

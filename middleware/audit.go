@@ -80,9 +80,11 @@ func Fingerprint(token uuid.UUID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Audit writes records, one JSON line each, before the request is answered.
+// Audit writes records, one JSON line each, before the request is answered. It
+// remembers the last of them.
 type Audit struct {
 	gateway string
+	recent  *recent
 	mu      sync.Mutex
 	out     io.Writer
 	lost    atomic.Uint64
@@ -90,7 +92,7 @@ type Audit struct {
 
 // NewAudit writes to out. gateway names this instance in every line.
 func NewAudit(out io.Writer, gateway string) *Audit {
-	return &Audit{out: out, gateway: gateway}
+	return &Audit{out: out, gateway: gateway, recent: newRecent(recentLines, recentBytes)}
 }
 
 // write completes the record of a request that is about to be answered.
@@ -102,14 +104,21 @@ func (a *Audit) write(c *fiber.Ctx, r *Record) {
 	r.Gateway = a.gateway
 	line, err := json.Marshal(r)
 	if err == nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		_, err = a.out.Write(append(line, '\n'))
+		line = append(line, '\n')
+		a.recent.add(line)
+		err = a.put(line)
 	}
 	if err != nil {
 		a.lost.Add(1)
 		slog.Error("an audit line was lost", "request_id", r.RequestID, "error", err)
 	}
+}
+
+func (a *Audit) put(line []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err := a.out.Write(line)
+	return err
 }
 
 // Lost is how many lines could not be written.

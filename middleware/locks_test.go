@@ -51,6 +51,7 @@ type fixture struct {
 	audit *bytes.Buffer
 	log   *bytes.Buffer
 
+	records  *Audit
 	refusals *telemetry.Refusals
 }
 
@@ -73,10 +74,10 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	previous := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(f.log, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
-	f.refusals = telemetry.NewRefusals(time.Now)
+	f.records, f.refusals = NewAudit(f.audit, "test"), telemetry.NewRefusals(time.Now)
 	locks := &Locks{
 		Store: f.store, Timeout: time.Second, Credentials: cache,
-		Policy: func() *configs.Policy { return nil }, Audit: NewAudit(f.audit, "test"),
+		Policy: func() *configs.Policy { return nil }, Audit: f.records,
 		Refusals: f.refusals,
 	}
 	f.app = fiber.New(fiber.Config{ErrorHandler: WriteError, StreamRequestBody: true})
@@ -89,9 +90,15 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 // send makes a request with the service key and decodes the JSON answer.
 func (f *fixture) send(method, path, body string) (*http.Response, map[string]any) {
 	f.t.Helper()
+	return f.sendAs(uuid.NewString(), method, path, body)
+}
+
+func (f *fixture) sendAs(requestID, method, path, body string) (*http.Response, map[string]any) {
+	f.t.Helper()
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+f.key)
 	request.Header.Set(HeaderLockToken, lockTokenText)
+	request.Header.Set(HeaderRequestID, requestID)
 	response, err := f.app.Test(request, -1)
 	if err != nil {
 		f.t.Fatal(err)

@@ -76,6 +76,7 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
+	mux.Handle("GET /audit", g.records)
 	mux.Handle("GET /metrics", telemetry.Handler(g.metrics))
 	return mux
 }

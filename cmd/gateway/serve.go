@@ -70,6 +70,7 @@ type gateway struct {
 	policy   *configs.PolicyFile
 	store    store.Store
 	audit    io.Closer
+	records  *middleware.Audit
 	public   net.Listener
 	admin    net.Listener
 	draining atomic.Bool
@@ -107,7 +108,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	g.audit = out
+	g.audit, g.records = out, middleware.NewAudit(out, instance())
 	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		Timeout:     settings.StoreTimeout,
 		Credentials: credentials,
 		Policy:      g.policy.Current,
-		Audit:       middleware.NewAudit(out, instance()),
+		Audit:       g.records,
 		Refusals:    telemetry.NewRefusals(time.Now),
 	}
 	g.app = newApp(locks, g.observe(locks))
