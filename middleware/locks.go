@@ -52,6 +52,7 @@ func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
 			}
 		}
 		l.Audit.write(c, r)
+		describe(c.Context(), r)
 		return nil
 	}
 }
@@ -84,7 +85,7 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 	}
 	charge := ratelimit.Charge{Project: principal.Project, Limit: project.LocksPerMinute}
 	sent := time.Now()
-	decision, err := l.decide(charge, command)
+	decision, err := l.decide(spanContext(c.Context()), charge, command)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -101,8 +102,8 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 
 // decide gives the store its time. It does not end when the client leaves: the
 // command may be on its way already.
-func (l *Locks) decide(charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+func (l *Locks) decide(ctx context.Context, charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	return l.Store.Decide(ctx, charge, command)
 }

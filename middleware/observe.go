@@ -1,10 +1,14 @@
 package middleware
 
 import (
+	"context"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/project-locks/gateway/telemetry"
 )
@@ -13,6 +17,7 @@ import (
 type (
 	operationKey struct{} // string
 	problemKey   struct{} // *Problem
+	contextKey   struct{} // context.Context, which leads to the span
 )
 
 // As names the operation that a handler serves.
@@ -24,18 +29,74 @@ func As(operation string, next fiber.Handler) fiber.Handler {
 	}
 }
 
-// Observer measures all requests. It stands before everything that answers
-// them.
+// Observer measures and traces all requests. It stands before everything that
+// answers them.
 type Observer struct {
 	Requests *telemetry.Requests
+	Tracing  *telemetry.Tracing // nil: no traces
 }
 
 // Handler observes what next answers.
 func (o Observer) Handler(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(c *fasthttp.RequestCtx) {
+		span := o.begin(c)
 		next(c)
-		o.Requests.Count(answerOf(c), time.Since(c.Time()))
+		answer := answerOf(c)
+		o.Requests.Count(answer, time.Since(c.Time()))
+		if span != nil {
+			telemetry.EndRequest(span, string(c.Response.Header.Peek(HeaderRequestID)), answer)
+		}
 	}
+}
+
+// begin begins the span of a request; nil without traces.
+func (o Observer) begin(c *fasthttp.RequestCtx) trace.Span {
+	if o.Tracing == nil {
+		return nil
+	}
+	method := string(c.Method())
+	if !slices.Contains(fiber.DefaultMethods, method) {
+		method = "_OTHER"
+	}
+	ctx, span := o.Tracing.Request(traceHeaders{&c.Request.Header}, method)
+	c.SetUserValue(contextKey{}, ctx)
+	return span
+}
+
+// spanContext leads what is done for a request to the request's span. It never
+// ends.
+func spanContext(c *fasthttp.RequestCtx) context.Context {
+	if ctx, ok := c.UserValue(contextKey{}).(context.Context); ok {
+		return ctx
+	}
+	return context.Background()
+}
+
+// describe tells the span of a request who sent it.
+func describe(c *fasthttp.RequestCtx, r *Record) {
+	if span := trace.SpanFromContext(spanContext(c)); span.IsRecording() {
+		span.SetAttributes(attribute.String("gateway.project_id", r.ProjectID), attribute.String("gateway.key_id", r.KeyID))
+	}
+}
+
+// traceHeaders has the traceparent of a request read.
+type traceHeaders struct{ *fasthttp.RequestHeader }
+
+// Get implements propagation.TextMapCarrier. Of headers that are there twice
+// nobody can tell which one counts.
+func (h traceHeaders) Get(name string) string {
+	if values := h.PeekAll(name); len(values) == 1 {
+		return string(values[0])
+	}
+	return ""
+}
+
+// Keys implements propagation.TextMapCarrier.
+func (h traceHeaders) Keys() (names []string) {
+	for _, name := range h.PeekKeys() {
+		names = append(names, string(name))
+	}
+	return names
 }
 
 // Unread observes the answers to what could not be read as a request.

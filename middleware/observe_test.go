@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"github.com/project-locks/gateway/lockcore"
@@ -117,5 +119,26 @@ func TestARefusalByQuotaIsCountedForItsProject(t *testing.T) {
 	}
 	if len(families[0].GetMetric()) != 2 {
 		t.Errorf("%d series, want the project's and the rest's", len(families[0].GetMetric()))
+	}
+}
+
+func TestObservingWithoutTracesAllocatesNothing(t *testing.T) {
+	o := Observer{Requests: telemetry.NewRequests()}
+	var name any = "acquire"
+	p := &Problem{Code: CodeLockHeld}
+	handle := o.Handler(func(c *fasthttp.RequestCtx) {
+		c.SetUserValue(operationKey{}, name)
+		c.SetUserValue(problemKey{}, p)
+		if spanContext(c) != context.Background() {
+			t.Error("there is a span")
+		}
+		describe(c, &Record{})
+	})
+	c := &fasthttp.RequestCtx{}
+	if n := testing.AllocsPerRun(1000, func() {
+		c.ResetUserValues()
+		handle(c)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

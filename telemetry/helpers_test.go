@@ -64,7 +64,7 @@ func (s *stub) Close() error               { return nil }
 
 func newStore(t testing.TB, s store.Store) *Store {
 	t.Helper()
-	measured := NewStore(store.NewGuard(s, time.Hour))
+	measured := NewStore(store.NewGuard(s, time.Hour), nil)
 	t.Cleanup(func() { _ = measured.Close() })
 	return measured
 }

@@ -12,9 +12,10 @@ import (
 	"github.com/project-locks/gateway/ratelimit"
 )
 
-// Store measures the decisions of a store and what they were.
+// Store measures the decisions of a store and what they were, and traces them.
 type Store struct {
 	*store.Guard
+	tracing  *Tracing // nil: no traces
 	up       prometheus.GaugeFunc
 	duration prometheus.Histogram
 	failures map[string]prometheus.Counter
@@ -29,9 +30,10 @@ var (
 )
 
 // NewStore measures what passes the guard, and how the guard sees its store.
-func NewStore(guard *store.Guard) *Store {
+func NewStore(guard *store.Guard, tracing *Tracing) *Store {
 	s := &Store{
-		Guard: guard,
+		Guard:   guard,
+		tracing: tracing,
 		up: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "gateway_store_up",
 			Help: "0 while the store is known to be down and lock requests are refused without asking it, otherwise 1.",
@@ -87,11 +89,24 @@ func (s *Store) countVerdicts() *prometheus.CounterVec {
 
 // Decide implements store.Store.
 func (s *Store) Decide(ctx context.Context, charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
+	if s.tracing == nil {
+		return s.measure(ctx, charge, command)
+	}
+	ctx, span := s.tracing.decision(ctx, command.Op)
+	d, err := s.measure(ctx, charge, command)
+	endDecision(span, d, err)
+	return d, err
+}
+
+func (s *Store) measure(ctx context.Context, charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
 	sent := time.Now()
 	d, err := s.Guard.Decide(ctx, charge, command)
 	took := time.Since(sent)
 	if err != nil {
-		s.failed(err, took)
+		s.failures[outcome(err)].Inc()
+		if !errors.Is(err, store.ErrDown) { // otherwise it was not asked, and took no time
+			s.duration.Observe(took.Seconds())
+		}
 		return d, err
 	}
 	s.duration.Observe(took.Seconds())
@@ -102,19 +117,17 @@ func (s *Store) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 	return d, nil
 }
 
-func (s *Store) failed(err error, took time.Duration) {
-	outcome := "unknown"
+// outcome is what is known of a failure.
+func outcome(err error) string {
 	switch {
 	case errors.Is(err, store.ErrDown):
-		s.failures["down"].Inc()
-		return // it was not asked, so it took no time
+		return "down"
 	case errors.Is(err, store.ErrDamaged):
-		outcome = "damaged"
+		return "damaged"
 	case errors.Is(err, store.ErrNotApplied):
-		outcome = "not_applied"
+		return "not_applied"
 	}
-	s.failures[outcome].Inc()
-	s.duration.Observe(took.Seconds())
+	return "unknown"
 }
 
 // Describe implements prometheus.Collector.

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // Set by the Makefile.
@@ -22,11 +23,16 @@ func (p process) check(ctx context.Context, args []string) error {
 		return err
 	}
 	_, err = newVerifier(settings)
-	if err := errors.Join(err, checkStore(ctx, settings)); err != nil {
+	if err := errors.Join(err, checkTracing(ctx), checkStore(ctx, settings)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "configuration, policy and keys are usable; the store %s decides\n", settings.Store)
 	return err
+}
+
+func checkTracing(ctx context.Context) error {
+	tracing, err := telemetry.OpenTracing(version, instance())
+	return errors.Join(err, tracing.Close(ctx))
 }
 
 func checkStore(ctx context.Context, settings configs.Settings) error {

@@ -12,9 +12,9 @@ import (
 	"github.com/project-locks/gateway/telemetry"
 )
 
-// measure watches over an opened store and measures it.
+// measure watches over an opened store, measures and traces it.
 func (g *gateway) measure(opened store.Store) *telemetry.Store {
-	measured := telemetry.NewStore(store.NewGuard(opened, g.settings.StoreTimeout))
+	measured := telemetry.NewStore(store.NewGuard(opened, g.settings.StoreTimeout), g.tracing)
 	g.metrics.MustRegister(measured)
 	if s, ok := opened.(interface{ Batches() store.BatchStats }); ok {
 		g.metrics.MustRegister(telemetry.NewBatches(s.Batches))
@@ -25,7 +25,7 @@ func (g *gateway) measure(opened store.Store) *telemetry.Store {
 	return measured
 }
 
-// observe measures the public listener and what serves it.
+// observe measures and traces the public listener, and measures what serves it.
 func (g *gateway) observe(locks *middleware.Locks) middleware.Observer {
 	requests := telemetry.NewRequests(expectedAnswers()...)
 	g.metrics.MustRegister(
@@ -35,7 +35,7 @@ func (g *gateway) observe(locks *middleware.Locks) middleware.Observer {
 		telemetry.NewPolicy(g.policy.Status),
 		telemetry.NewBuild(version, commit(), runtime.Version()),
 	)
-	return middleware.Observer{Requests: requests}
+	return middleware.Observer{Requests: requests, Tracing: g.tracing}
 }
 
 // expectedAnswers are those whose first occurrence somebody wants to hear of.

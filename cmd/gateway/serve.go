@@ -67,6 +67,7 @@ func (p process) load(environ map[string]string) (configs.Settings, error) {
 type gateway struct {
 	settings configs.Settings
 	metrics  *prometheus.Registry
+	tracing  *telemetry.Tracing // nil without traces
 	policy   *configs.PolicyFile
 	store    store.Store
 	audit    io.Closer
@@ -98,6 +99,9 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	}
 	if g.policy, err = configs.OpenPolicyFile(settings.PolicyFile, credentials.Empty); err != nil {
 		return nil, fmt.Errorf("GATEWAY_POLICY_FILE: %w", err)
+	}
+	if g.tracing, err = telemetry.OpenTracing(version, instance()); err != nil {
+		return nil, err
 	}
 	opened, err := openStore(settings)
 	if err != nil {
@@ -140,6 +144,9 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	defer cancel()
 	if err := g.app.ShutdownWithContext(drain); err != nil {
 		slog.Warn("some requests did not finish in time", "error", err)
+	}
+	if err := g.tracing.Close(drain); err != nil {
+		slog.Warn("some traces could not be sent in time", "error", err)
 	}
 	return nil
 }
