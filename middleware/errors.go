@@ -133,6 +133,7 @@ func WriteError(c *fiber.Ctx, err error) error {
 	if c.Context().RequestBodyStream() != nil {
 		setUnread(c.Context().Conn(), true) // perhaps: the client may still be sending
 	}
+	c.Context().SetUserValue(problemKey{}, p)
 	id, _ := RequestID(c)
 	if p.Cause != nil {
 		slog.Log(c.Context(), logLevel(p.Cause), "request failed", "request_id", id, "code", p.Code, "error", p.Cause)

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 const (
@@ -28,7 +29,8 @@ const (
 // from doing so.
 type Forward struct {
 	settings  configs.Settings
-	locks     *Locks // who knows credentials and policy
+	locks     *Locks             // who knows credentials and policy
+	tracing   *telemetry.Tracing // nil: no traces
 	transport *http.Transport
 	slots     chan struct{} // one for each exchange that is with the upstream
 	stall     time.Duration
@@ -41,11 +43,12 @@ type Forward struct {
 }
 
 // NewForward forwards to settings.Upstream. Credentials and policy are those of
-// locks.
-func NewForward(settings configs.Settings, locks *Locks) *Forward {
+// locks; tracing may be nil.
+func NewForward(settings configs.Settings, locks *Locks, tracing *telemetry.Tracing) *Forward {
 	f := &Forward{
 		settings: settings,
 		locks:    locks,
+		tracing:  tracing,
 		slots:    make(chan struct{}, settings.UpstreamMaxConns),
 		stall:    bodyStall,
 	}
@@ -111,7 +114,9 @@ func (f *Forward) exchange(c *fiber.Ctx, x *exchange, request *http.Request) err
 	}()
 	err := f.hold(x)
 	if err == nil {
+		answered := f.tracing.Upstream(spanContext(c.Context()), request)
 		x.response, err = f.send(x, request) //nolint:bodyclose // x.end closes it
+		answered(x.response, err)
 	}
 	if err != nil {
 		return x.problem(err)

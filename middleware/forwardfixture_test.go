@@ -20,6 +20,7 @@ import (
 
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // patience is how long a test waits for what should come soon.
@@ -67,7 +68,7 @@ func newFrontOn(t testing.TB, listener net.Listener, upstream string, change fun
 		t.Fatal(err)
 	}
 	policy := func() *configs.Policy { return settings.Policy }
-	f := &front{t: t, forward: NewForward(settings, &Locks{Credentials: credentials, Policy: policy})}
+	f := &front{t: t, forward: NewForward(settings, &Locks{Credentials: credentials, Policy: policy, Refusals: telemetry.NewRefusals(time.Now)}, nil)}
 	f.app = fiber.New(fiber.Config{
 		CaseSensitive: true, StrictRouting: true, StreamRequestBody: true, BodyLimit: MaxBody,
 		DisablePreParseMultipartForm: true, ReadBufferSize: MaxHeader,

@@ -19,9 +19,13 @@ func (f *Forward) count(c *fiber.Ctx, p auth.Principal, project configs.Project)
 		return nil
 	}
 	charge := ratelimit.Charge{Project: p.Project, Counter: ratelimit.Requests, Limit: project.RequestsPerMinute}
-	decision, err := f.locks.decide(charge, lockcore.Command{Op: lockcore.None})
+	decision, err := f.locks.decide(spanContext(c.Context()), charge, lockcore.Command{Op: lockcore.None})
 	if err == nil {
-		return admit(c, decision, CodeForwardLimited, "requests")
+		err := admit(c, decision, CodeForwardLimited, "requests")
+		if err != nil {
+			f.locks.Refusals.Count(p.Project, project.Name)
+		}
+		return err
 	}
 	if project.WhenUnavailable == configs.Refuse {
 		return &Problem{

@@ -23,6 +23,7 @@ import (
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 	"github.com/project-locks/gateway/ratelimit"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // stub is a store that answers what a test tells it to, and remembers what it was asked.
@@ -50,6 +51,9 @@ type fixture struct {
 	key   string
 	audit *bytes.Buffer
 	log   *bytes.Buffer
+
+	records  *Audit
+	refusals *telemetry.Refusals
 }
 
 func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
@@ -71,9 +75,11 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	previous := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(f.log, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
+	f.records, f.refusals = NewAudit(f.audit, "test"), telemetry.NewRefusals(time.Now)
 	locks := &Locks{
 		Store: f.store, Timeout: time.Second, Credentials: cache,
-		Policy: func() *configs.Policy { return nil }, Audit: NewAudit(f.audit, "test"),
+		Policy: func() *configs.Policy { return nil }, Audit: f.records,
+		Refusals: f.refusals,
 	}
 	f.app = fiber.New(fiber.Config{ErrorHandler: WriteError, StreamRequestBody: true})
 	f.app.Post("/locks/:key/lease", locks.Handle(lockcore.Acquire))
@@ -85,9 +91,15 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 // send makes a request with the service key and decodes the JSON answer.
 func (f *fixture) send(method, path, body string) (*http.Response, map[string]any) {
 	f.t.Helper()
+	return f.sendAs(uuid.NewString(), method, path, body)
+}
+
+func (f *fixture) sendAs(requestID, method, path, body string) (*http.Response, map[string]any) {
+	f.t.Helper()
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+f.key)
 	request.Header.Set(HeaderLockToken, lockTokenText)
+	request.Header.Set(HeaderRequestID, requestID)
 	response, err := f.app.Test(request, -1)
 	if err != nil {
 		f.t.Fatal(err)

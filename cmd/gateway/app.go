@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 
 	"github.com/project-locks/gateway/api"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // newApp is the public listener: every route is here. Without forward, there
 // are only the lock endpoints.
-func newApp(locks *middleware.Locks, forward *middleware.Forward) *fiber.App {
+func newApp(locks *middleware.Locks, forward *middleware.Forward, observer middleware.Observer) *fiber.App {
 	app := fiber.New(fiber.Config{
 		// Paths are matched as sent; the lock key is decoded once, by us, after that.
 		CaseSensitive: true, StrictRouting: true, UnescapePath: false,
@@ -45,13 +45,14 @@ func newApp(locks *middleware.Locks, forward *middleware.Forward) *fiber.App {
 	app.Add(fiber.MethodDelete, lock, locks.Handle(lockcore.ForceRelease))
 	app.All(lock, locks.Refuse("GET, DELETE"))
 	if forward != nil {
-		app.Use(forward.Handle)
+		app.Use(middleware.As(telemetry.Forward, forward.Handle))
 		app.Server().HeaderReceived = middleware.EarlyBody
 	}
 	app.Use(middleware.NotFound)
 
 	app.Server().ErrorHandler = withoutText(app.Server().ErrorHandler)
-	app.Server().Handler = frontDoor(app)
+	app.Server().Handler = observer.Handler(frontDoor(app))
+	app.Server().ErrorHandler = observer.Unread(app.Server().ErrorHandler)
 	return app
 }
 
@@ -109,7 +110,8 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /jwks", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.keys.Status())
 	})
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.Handle("GET /audit", g.records)
+	mux.Handle("GET /metrics", telemetry.Handler(g.metrics))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusNotFound, map[string]string{"error": "There is nothing at this path for this method."})
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // Set by the Makefile.
@@ -22,7 +23,7 @@ func (p process) check(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkKeys(ctx, settings), checkStore(ctx, settings)); err != nil {
+	if err := errors.Join(checkKeys(ctx, settings), checkTracing(ctx), checkStore(ctx, settings)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "configuration, policy and keys are usable; the store %s decides\n", settings.Store)
@@ -40,6 +41,11 @@ func checkKeys(ctx context.Context, settings configs.Settings) error {
 		err = errors.Join(err, fmt.Errorf("GATEWAY_JWKS_URL: %s: %w", settings.JWKSURL, fetched))
 	}
 	return err
+}
+
+func checkTracing(ctx context.Context) error {
+	tracing, err := telemetry.OpenTracing(version, instance())
+	return errors.Join(err, tracing.Close(ctx))
 }
 
 func checkStore(ctx context.Context, settings configs.Settings) error {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
@@ -25,6 +26,7 @@ import (
 	"github.com/project-locks/gateway/lockcore/store/boltstore"
 	"github.com/project-locks/gateway/lockcore/store/redisstore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 func (p process) serve(ctx context.Context, args []string) error {
@@ -67,11 +69,14 @@ func (p process) load(environ map[string]string) (configs.Settings, error) {
 // gateway is a process that serves.
 type gateway struct {
 	settings configs.Settings
+	metrics  *prometheus.Registry
+	tracing  *telemetry.Tracing // nil without traces
 	policy   *configs.PolicyFile
 	keys     *auth.KeyURL // nil without GATEWAY_JWKS_URL
 	store    store.Store
 	audit    io.Closer
 	cert     *configs.Certificate // nil without TLS
+	records  *middleware.Audit
 	public   net.Listener
 	admin    net.Listener
 	draining atomic.Bool
@@ -84,7 +89,7 @@ type gateway struct {
 // open opens everything, so that a wrong start fails at once, and completely.
 func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	settings.Policy = nil // from here on the file's owner has it
-	g := &gateway{settings: settings, failed: make(chan error, 2)}
+	g := &gateway{settings: settings, metrics: telemetry.NewRegistry(), failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
@@ -104,16 +109,19 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.policy, err = configs.OpenPolicyFile(settings.PolicyFile, credentials.Empty); err != nil {
 		return nil, fmt.Errorf("GATEWAY_POLICY_FILE: %w", err)
 	}
+	if g.tracing, err = telemetry.OpenTracing(version, instance()); err != nil {
+		return nil, err
+	}
 	opened, err := openStore(settings)
 	if err != nil {
 		return nil, err
 	}
-	g.store = store.NewExhausted(store.NewGuard(opened, settings.StoreTimeout))
+	g.store = store.NewExhausted(g.measure(opened))
 	out, err := p.openAudit(settings.AuditLog)
 	if err != nil {
 		return nil, err
 	}
-	g.audit = out
+	g.audit, g.records = out, middleware.NewAudit(out, instance())
 	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
 		return nil, err
 	}
@@ -132,13 +140,14 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		Timeout:     settings.StoreTimeout,
 		Credentials: credentials,
 		Policy:      g.policy.Current,
-		Audit:       middleware.NewAudit(out, instance()),
+		Audit:       g.records,
+		Refusals:    telemetry.NewRefusals(time.Now),
 	}
 	locks.Audit.Trusted = settings.TrustedProxies
 	if settings.Upstream.IsSet() {
-		g.forward = middleware.NewForward(settings, locks)
+		g.forward = middleware.NewForward(settings, locks, g.tracing)
 	}
-	g.app = newApp(locks, g.forward)
+	g.app = newApp(locks, g.forward, g.observe(locks))
 	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
 	return g, nil
 }
@@ -159,6 +168,9 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 		slog.Warn("some requests did not finish in time", "error", err)
 	}
 	forwarding.Wait()
+	if err := g.tracing.Close(drain); err != nil {
+		slog.Warn("some traces could not be sent in time", "error", err)
+	}
 	return nil
 }
 

@@ -81,6 +81,9 @@ func (s *Store) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error { return store.Probe(ctx, s) }
 
+// Batches tells how calls were grouped.
+func (s *Store) Batches() store.BatchStats { return s.batcher.Stats() }
+
 // Close implements store.Store.
 func (s *Store) Close() error {
 	s.stop()

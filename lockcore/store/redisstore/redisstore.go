@@ -86,6 +86,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.eachMaster(ctx, refuseEviction)
 }
 
+// Batches tells how calls were grouped.
+func (s *Store) Batches() store.BatchStats { return s.batcher.Stats() }
+
+// Pool tells of the connections, in a cluster of those to all nodes.
+func (s *Store) Pool() *redis.PoolStats { return s.client.PoolStats() }
+
 // Close implements store.Store. Closing the connections first ends what waits
 // for a server that does not answer.
 func (s *Store) Close() error {

@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}{
 		{"a lease goes through its phases", testPhases},
 		{"renewals stop at the deadline", testDeadline},
+		{"a takeover is told for five minutes", testTakeover},
 		{"fencing tokens rise across every way a lease can end", testFencing},
 		{"fencing tokens are exact digits", testFencingDigits},
 		{"projects and keys are apart, however their names join", testNamesApart},
@@ -110,8 +111,8 @@ func testPhases(t *testing.T, d *driver) {
 		t.Fatalf("E is %v, want %v", first.ExpiresAt, want)
 	}
 	d.at(ttl - lockcore.Margin - time.Microsecond) // held
-	again := d.expect(lockcore.Granted, lockcore.Acquire, Me, 2*ttl)
-	renewed := d.expect(lockcore.Granted, lockcore.Renew, Me, ttl)
+	again := d.expect(lockcore.Extended, lockcore.Acquire, Me, 2*ttl)
+	renewed := d.expect(lockcore.Extended, lockcore.Renew, Me, ttl)
 	if again.Fence != first.Fence || renewed.Fence != first.Fence {
 		t.Fatalf("tokens %d, %d, %d of one lease differ", first.Fence, again.Fence, renewed.Fence)
 	}
@@ -132,7 +133,7 @@ func testPhases(t *testing.T, d *driver) {
 	d.expectHeld(false)
 	d.expect(lockcore.OwnershipLost, lockcore.Renew, Me, ttl)
 	d.expectHeld(false)
-	taken := d.expect(lockcore.Granted, lockcore.Acquire, Other, ttl)
+	taken := d.expect(lockcore.TakenOver, lockcore.Acquire, Other, ttl)
 	if taken.Fence <= first.Fence {
 		t.Fatalf("the new lease's token %d is not above %d", taken.Fence, first.Fence)
 	}
@@ -148,13 +149,36 @@ func testDeadline(t *testing.T, d *driver) {
 	deadline := T.Add(lockcore.MaxLifetime)
 	d.at(time.Hour)
 	for _, op := range []lockcore.Op{lockcore.Renew, lockcore.Acquire} {
-		if got := d.expect(lockcore.Granted, op, Me, lockcore.MaxTTL); !got.ExpiresAt.Equal(deadline) {
+		if got := d.expect(lockcore.Extended, op, Me, lockcore.MaxTTL); !got.ExpiresAt.Equal(deadline) {
 			t.Fatalf("%v moved E to %v, past the deadline %v", op, got.ExpiresAt, deadline)
 		}
 	}
-	if got := d.expect(lockcore.Granted, lockcore.Renew, Me, ttl); !got.ExpiresAt.Equal(d.now.Add(ttl)) {
+	if got := d.expect(lockcore.Extended, lockcore.Renew, Me, ttl); !got.ExpiresAt.Equal(d.now.Add(ttl)) {
 		t.Fatalf("a shorter TTL left E at %v", got.ExpiresAt)
 	}
+}
+
+func testTakeover(_ *testing.T, d *driver) {
+	forgotten := ttl + lockcore.Grace + lockcore.Memory
+	for round, c := range []struct {
+		after time.Duration
+		by    uuid.UUID
+		want  lockcore.Verdict
+	}{
+		{ttl + lockcore.Grace, Other, lockcore.TakenOver},
+		{forgotten - time.Microsecond, Other, lockcore.TakenOver},
+		{forgotten, Other, lockcore.Granted},
+		{ttl + lockcore.Grace, Me, lockcore.Granted}, // its own, which had expired
+	} {
+		start := time.Duration(round) * time.Hour
+		d.at(start)
+		d.expect(lockcore.Granted, lockcore.Acquire, Me, ttl)
+		d.at(start + c.after)
+		d.expectHeld(false) // whatever is remembered of it
+		d.expect(c.want, lockcore.Acquire, c.by, ttl)
+	}
+	d.expect(lockcore.Released, lockcore.Release, Me, 0)
+	d.expect(lockcore.Granted, lockcore.Acquire, Other, ttl) // nothing expired
 }
 
 func testFencing(t *testing.T, d *driver) {
