@@ -2,18 +2,17 @@ package middleware
 
 import (
 	"bytes"
-	"errors"
 
 	"github.com/valyala/fasthttp"
 )
 
 var (
-	errVersion  = errors.New("the version is neither HTTP/1.1 nor HTTP/1.0")
-	errTarget   = errors.New("the request target is not a path")
-	errFragment = errors.New("the request target has a fragment")
-	errLine     = errors.New("a header is folded over several lines, or its line does not end as lines do")
-	errName     = errors.New("the name of a header has a space in it")
-	errFraming  = errors.New("it is not clear where the body ends")
+	errVersion  = invalid("The HTTP version must be 1.1 or 1.0.")
+	errTarget   = invalid("The request target must be a path, without scheme and host.")
+	errFragment = invalid("The request target must not have a fragment.")
+	errLine     = invalid("A header is folded over several lines, or its line does not end with CR LF.")
+	errName     = invalid("The name of a header has a space in it.")
+	errFraming  = invalid("It is not clear where the body ends: send Content-Length, or Transfer-Encoding: chunked, but not both.")
 )
 
 // Ambiguous finds what fasthttp accepts and another server may read as

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"strconv"
 	"time"
 
@@ -127,6 +128,9 @@ func readBody(c *fiber.Ctx) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(stream, MaxBody+1))
 	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.Context().SetConnectionClose()
+		return nil, fiber.ErrRequestTimeout
 	case err != nil:
 		c.Context().SetConnectionClose()
 		return nil, invalid("The body could not be read to its end.")

@@ -50,36 +50,36 @@ func newApp(locks *middleware.Locks, forward *middleware.Forward, observer middl
 	}
 	app.Use(middleware.NotFound)
 
-	app.Server().ErrorHandler = withoutText(app.Server().ErrorHandler)
+	unreadable := func(c *fasthttp.RequestCtx, err error) { refuse(app, c, unread(err)) }
 	app.Server().Handler = observer.Handler(frontDoor(app))
-	app.Server().ErrorHandler = observer.Unread(app.Server().ErrorHandler)
+	app.Server().ErrorHandler = observer.Unread(unreadable)
 	return app
 }
 
-var errMalformed = errors.New("the request is malformed, or broke off")
-
-// withoutText keeps to itself what fasthttp says of a request that it could
-// not read. The text quotes the request, and Fiber would look for words in it.
-// A client that breaks off is no failure of ours either.
-func withoutText(refuse func(*fasthttp.RequestCtx, error)) func(*fasthttp.RequestCtx, error) {
-	return func(c *fasthttp.RequestCtx, err error) {
-		_, tooLarge := errors.AsType[*fasthttp.ErrSmallBuffer](err)
-		failed, broken := errors.AsType[*net.OpError](err)
-		if !tooLarge && !(broken && failed.Timeout()) && !errors.Is(err, fasthttp.ErrBodyTooLarge) {
-			err = errMalformed
-		}
-		refuse(c, err)
+// unread is why a request could not be read. fasthttp's own text quotes it, and
+// Fiber would look for words in that. A client that breaks off is no failure of
+// ours.
+func unread(err error) error {
+	network, failed := errors.AsType[*net.OpError](err)
+	switch _, tooLarge := errors.AsType[*fasthttp.ErrSmallBuffer](err); {
+	case tooLarge:
+		return fiber.ErrRequestHeaderFieldsTooLarge
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		return fiber.ErrRequestEntityTooLarge
+	case failed && network.Timeout():
+		return fiber.ErrRequestTimeout
 	}
+	return fiber.ErrBadRequest
 }
 
 // frontDoor stands before Fiber. It refuses what servers read in different
 // ways, and routes a method that Fiber does not know like one that no lock
 // endpoint answers to; Fiber itself would answer it with plain text.
 func frontDoor(app *fiber.App) fasthttp.RequestHandler {
-	known, handle, refuse := app.Config().RequestMethods, app.Server().Handler, app.Server().ErrorHandler
+	known, handle := app.Config().RequestMethods, app.Server().Handler
 	return func(c *fasthttp.RequestCtx) {
 		if err := middleware.Ambiguous(&c.Request.Header); err != nil {
-			refuse(c, err)
+			refuse(app, c, err)
 			c.SetConnectionClose() // another server may see more requests behind it
 			return
 		}
@@ -89,6 +89,13 @@ func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 		}
 		handle(c)
 	}
+}
+
+// refuse answers a request that Fiber never sees.
+func refuse(app *fiber.App, c *fasthttp.RequestCtx, err error) {
+	ctx := app.AcquireCtx(c)
+	defer app.ReleaseCtx(ctx)
+	_ = middleware.WriteError(ctx, err) // fails for what JSON cannot say; this has only texts
 }
 
 // adminRoutes is the admin listener.

@@ -14,5 +14,5 @@ func openFiles() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return math.MaxInt32
 	}
-	return int(min(limit.Cur, math.MaxInt32)) //nolint:gosec // it fits now
+	return int(min(limit.Cur, math.MaxInt32))
 }

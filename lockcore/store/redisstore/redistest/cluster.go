@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,23 +93,25 @@ func meet(ctx context.Context, client *redis.Client, other *Server) error {
 	return client.Do(ctx, "cluster", "meet", host, port, bus(other.Addr)).Err()
 }
 
-// WaitUntilItServes waits until every primary knows all nodes and takes writes.
+// WaitUntilItServes waits until all nodes take their part and each knows all
+// others as what they are: otherwise they do not serve, or do not vote.
 func (c *Cluster) WaitUntilItServes(t testing.TB) {
 	t.Helper()
-	want := []string{
-		"cluster_state:ok\r",
-		fmt.Sprintf("cluster_slots_ok:%d\r", Slots),
-		fmt.Sprintf("cluster_known_nodes:%d\r", len(c.Nodes)+len(c.Replicas)),
-	}
-	for _, node := range c.Nodes {
+	for _, node := range slices.Concat(c.Nodes, c.Replicas) {
 		node.until(t, "serves in its cluster", func(ctx context.Context, client *redis.Client) error {
 			info, err := client.ClusterInfo(ctx).Result()
-			for _, line := range want {
-				if err == nil && !strings.Contains(info, line) {
-					err = fmt.Errorf("want %q in %q", line, info)
-				}
+			nodes, more := client.ClusterNodes(ctx).Result()
+			if err = errors.Join(err, more); err != nil {
+				return err
 			}
-			return err
+			all, replicas := len(c.Nodes)+len(c.Replicas), len(c.Replicas)
+			if strings.Contains(info, "cluster_state:ok\r") &&
+				strings.Contains(info, fmt.Sprintf("cluster_slots_ok:%d\r", Slots)) &&
+				strings.Count(nodes, " connected") == all && strings.Count(nodes, "slave ") == replicas &&
+				!strings.Contains(nodes, "fail") && !strings.Contains(nodes, "handshake") {
+				return nil
+			}
+			return fmt.Errorf("it says %s %s", info, nodes)
 		})
 	}
 }
