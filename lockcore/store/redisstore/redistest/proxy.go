@@ -2,8 +2,10 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -48,11 +50,21 @@ func (p *Proxy) CutRequests(t testing.TB) { p.cut(t, "upstream") }
 
 func (p *Proxy) cut(t testing.TB, direction string) {
 	t.Helper()
-	toxic := `{"type": "limit_data", "stream": "` + direction + `", "attributes": {"bytes": 0}}`
+	p.add(t, `{"type": "limit_data", "stream": "`+direction+`", "attributes": {"bytes": 0}}`)
+}
+
+// Delay holds every reply back for a time.
+func (p *Proxy) Delay(t testing.TB, by time.Duration) {
+	t.Helper()
+	p.add(t, fmt.Sprintf(`{"type": "latency", "stream": "downstream", "attributes": {"latency": %d}}`, by.Milliseconds()))
+}
+
+func (p *Proxy) add(t testing.TB, toxic string) {
+	t.Helper()
 	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Mend ends CutReplies and CutRequests for new connections.
+// Mend ends CutReplies, CutRequests and Delay for new connections.
 func (p *Proxy) Mend() { p.proxy.Toxics.ResetToxics(context.Background()) }
