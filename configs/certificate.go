@@ -118,8 +118,9 @@ func (c *Certificate) enforce(p pair, certificate *tls.Certificate) {
 	if time.Now().After(leaf.NotAfter) {
 		level, message = slog.LevelWarn, "certificate in force, though it has expired: renew it"
 	}
+	serial := fmt.Sprintf("%X", leaf.SerialNumber.Bytes()) // as openssl prints it
 	slog.Log(context.Background(), level, message,
-		"file", c.certFile, "names", leaf.DNSNames, "serial", leaf.SerialNumber.String(), "not_after", leaf.NotAfter)
+		"file", c.certFile, "names", leaf.DNSNames, "serial", serial, "not_after", leaf.NotAfter)
 }
 
 func (c *Certificate) refuse(p pair, err error) {

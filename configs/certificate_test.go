@@ -36,7 +36,7 @@ func certify(t *testing.T, pair certtest.Pair, poll time.Duration) *certified {
 func (c *certified) serial() string {
 	got, err := c.Get(nil)
 	must(c.t, err)
-	return got.Leaf.SerialNumber.String()
+	return certtest.Serial(got.Leaf)
 }
 
 func (c *certified) await(pair certtest.Pair) {

@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
-	"github.com/prometheus/prometheus/tsdb/chunks"
+	tsdb "github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
@@ -35,7 +35,7 @@ type scrapes struct {
 
 type scraped struct {
 	labels  labels.Labels
-	samples []chunks.Sample
+	samples []tsdb.Sample
 }
 
 const scrapeInterval = 15 * time.Second
@@ -223,4 +223,4 @@ func (s sample) F() float64                    { return s.value }
 func (s sample) H() *histogram.Histogram       { return nil }
 func (s sample) FH() *histogram.FloatHistogram { return nil }
 func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
-func (s sample) Copy() chunks.Sample           { return s }
+func (s sample) Copy() tsdb.Sample           { return s }

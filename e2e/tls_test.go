@@ -64,7 +64,7 @@ func (g *gateway) serial(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state.PeerCertificates[0].SerialNumber.String()
+	return certtest.Serial(state.PeerCertificates[0])
 }
 
 func TestLocksOverTLS(t *testing.T) {

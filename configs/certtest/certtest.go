@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"testing"
@@ -16,7 +17,7 @@ import (
 // Pair is a certificate that signs itself, and its key, both as PEM.
 type Pair struct {
 	Cert, Key string
-	Serial    string // tells pairs apart
+	Serial    string // in hex, tells pairs apart
 }
 
 // New makes a pair for 127.0.0.1 that is valid until then.
@@ -49,8 +50,13 @@ func New(t testing.TB, until time.Time) Pair {
 	return Pair{
 		Cert:   string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})),
 		Key:    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})),
-		Serial: serial.String(),
+		Serial: Serial(template),
 	}
+}
+
+// Serial is the serial number of a certificate, as [Pair] has it.
+func Serial(certificate *x509.Certificate) string {
+	return fmt.Sprintf("%X", certificate.SerialNumber.Bytes())
 }
 
 // Valid makes a pair that is valid for a day.
