@@ -14,9 +14,6 @@ import (
 	"github.com/project-locks/gateway/configs"
 )
 
-// awaited are settings that come with forwarding.
-var awaited = []string{"GATEWAY_UPSTREAM"}
-
 // known reports whether a setting exists.
 func known(name string) bool {
 	for field := range reflect.TypeFor[configs.Settings]().Fields() {
@@ -24,7 +21,7 @@ func known(name string) bool {
 			return true
 		}
 	}
-	return slices.Contains(awaited, name)
+	return false
 }
 
 var settingName = regexp.MustCompile(`\bGATEWAY_[A-Z0-9_]*[A-Z0-9]\b`)
@@ -58,9 +55,6 @@ func load(t *testing.T, deployment string, environ, files map[string]string) con
 	t.Helper()
 	const secret = "not a secret, but long enough for one"
 	environ = maps.Clone(environ)
-	for _, name := range awaited {
-		delete(environ, name)
-	}
 	if environ["GATEWAY_JWT_SECRET_FILE"] != "" {
 		environ["GATEWAY_JWT_SECRET_FILE"] = write(t, "jwt-secret", secret)
 	} else {

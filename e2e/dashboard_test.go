@@ -225,11 +225,14 @@ var troubles = map[string]struct {
 		s.scrape(g)
 	}},
 	"the store is slow": {[]string{"GatewayStoreSlow"}, func(t *testing.T, s *scrapes) {
-		proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
-		g := start(t, settings{"GATEWAY_STORE": proxy.URL()})
+		way := newLine(t, redistest.Start(t).Addr)
+		g := start(t, settings{"GATEWAY_STORE": way.url()})
 		ordinary(t, g)
 		s.scrape(g)
-		proxy.Delay(t, 600*time.Millisecond)
+		way.trap.Store(&trap{":lease:key", func() bool {
+			time.Sleep(600 * time.Millisecond)
+			return true
+		}})
 		g.client(t, uuid.New()).read("key").free()
 		s.scrape(g)
 	}},
@@ -262,7 +265,7 @@ var troubles = map[string]struct {
 		g := start(t, nil)
 		ordinary(t, g)
 		const name = "\ngateway_store_clock_difference_seconds "
-		text := string(g.metrics(t))
+		text := g.metrics()
 		if !strings.Contains(text, name) {
 			t.Fatal("there is no difference to change")
 		}
@@ -327,7 +330,7 @@ func TestTheListOfMetricsIsComplete(t *testing.T) {
 		}
 	}
 	g := start(t, settings{"GATEWAY_STORE": redistest.Start(t).URL()})
-	for line := range strings.SplitSeq(string(g.metrics(t)), "\n") {
+	for line := range strings.SplitSeq(g.metrics(), "\n") {
 		if strings.HasPrefix(line, "# TYPE gateway_") {
 			shown[metricName.FindString(line)] = true
 		}

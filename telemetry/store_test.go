@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestFailuresOfTheStoreAreCountedByWhatIsKnown(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			healthy := make(chan struct{})
-			s := newStore(t, &slowPing{stub{func(lockcore.Command) (store.Decision, error) { return store.Decision{}, c.err }}, healthy})
+			s := newStore(t, &slowPing{stub: stub{func(lockcore.Command) (store.Decision, error) { return store.Decision{}, c.err }}, healthy: healthy})
 			t.Cleanup(func() { close(healthy) }) // until then the store is not found to be up again
 			if _, err := decide(s, lockcore.Read); !errors.Is(err, c.err) {
 				t.Fatalf("error %v, want %v", err, c.err)
@@ -46,13 +47,18 @@ func TestFailuresOfTheStoreAreCountedByWhatIsKnown(t *testing.T) {
 	}
 }
 
-// slowPing is a store that a look finds healthy only when the test ends.
+// slowPing is a store that is healthy at the first look, and again only when
+// the test ends.
 type slowPing struct {
 	stub
 	healthy chan struct{}
+	looked  atomic.Bool
 }
 
 func (s *slowPing) Ping(ctx context.Context) error {
+	if !s.looked.Swap(true) {
+		return nil
+	}
 	select {
 	case <-s.healthy:
 	case <-ctx.Done():
@@ -62,7 +68,7 @@ func (s *slowPing) Ping(ctx context.Context) error {
 
 func TestWhatIsRefusedWithoutAskingTakesNoTime(t *testing.T) {
 	healthy := make(chan struct{})
-	s := newStore(t, &slowPing{stub{func(lockcore.Command) (store.Decision, error) { return store.Decision{}, store.ErrUnknown }}, healthy})
+	s := newStore(t, &slowPing{stub: stub{func(lockcore.Command) (store.Decision, error) { return store.Decision{}, store.ErrUnknown }}, healthy: healthy})
 	t.Cleanup(func() { close(healthy) })
 	for range 3 {
 		_, _ = decide(s, lockcore.Read)
