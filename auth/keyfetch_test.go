@@ -58,7 +58,7 @@ func badAnswers(t *testing.T) map[string]struct {
 		"keys of one name":    {set(publicKey("ES256"), func(m *jwkset.JWKMarshal) { m.KID = "good" }), "same kid and algorithm"},
 		"a private key":       {set(privateKey("EdDSA")), "private key"},
 		"a secret":            {set(privateKey("HS256")), "a secret that is published"},
-		"a short RSA key":     {set(&must(rsa.GenerateKey(rand.Reader, 1024)).PublicKey), "too short"},
+		"a short RSA key":     {set(&must(rsa.GenerateKey(rand.Reader, 1024)).PublicKey), "too short"}, //nolint:gosec // on purpose
 		"another curve":       {set(&must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)).PublicKey), "its type"},
 		"another alg":         {set(publicKey("RS256"), func(m *jwkset.JWKMarshal) { m.ALG = jwkset.AlgPS256 }), "its alg"},
 		"many wrong keys":     {saying(`{"keys":[` + strings.Repeat("{},", 50_000) + `{}]}`), "and 49998 more"},

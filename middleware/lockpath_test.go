@@ -23,7 +23,6 @@ var lockSpellings = []string{
 	"/locks%0d%0a/a", "/%0a/locks/a",
 	"/..%c0%aflocks/a", "/%c0%aflocks/a", "/a/%c0%ae%c0%ae/locks/a", "/a/..%c1%9clocks/a", "/%c1%acocks/a",
 	"/%u002flocks/a", "/%u006cocks/a", "/%u006Cocks/a", "/%uff4cocks/a", "/\xef\xbd\x8c\xef\xbd\x8f\xef\xbd\x83\xef\xbd\x8b\xef\xbd\x93/a", "/a\xef\xbc\x8f..\xef\xbc\x8flocks",
-	"http://other.example/locks/a", "http://other.example//LOCKS/a", "https://other.example/%6cocks", "http://other.example/a/../locks",
 	"/%" + strings.Repeat("25", 20) + "6cocks/a",
 }
 
@@ -36,9 +35,6 @@ var otherSpellings = []string{
 
 func TestSpellingsOfLocksAreFound(t *testing.T) {
 	for _, path := range lockSpellings {
-		if _, rest, absolute := strings.Cut(path, "://"); absolute {
-			_, path, _ = strings.Cut(rest, "/")
-		}
 		if path, _, _ = strings.Cut(path, "?"); !mayBeLocks(path) {
 			t.Errorf("%q is taken for another path", path)
 		}
