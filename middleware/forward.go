@@ -115,7 +115,7 @@ func (f *Forward) exchange(c *fiber.Ctx, x *exchange, request *http.Request) err
 	err := f.hold(x)
 	if err == nil {
 		answered := f.tracing.Upstream(spanContext(c.Context()), request) //nolint:bodyclose // it gets the response later, and only looks
-		x.response, err = f.send(x, request) //nolint:bodyclose // x.end closes it
+		x.response, err = f.send(x, request)                              //nolint:bodyclose // x.end closes it
 		answered(x.response, err)
 	}
 	if err != nil {
