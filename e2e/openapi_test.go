@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -78,6 +79,7 @@ func TestTheDocumentSaysWhatIsAnswered(t *testing.T) {
 	t.Run("provoke", func(t *testing.T) {
 		for name, provoke := range map[string]func(*testing.T){
 			"granted and refused": s.provokeVerdicts, "wrong requests": s.provokeRefusals, "outage": s.provokeOutage, "late": s.provokeLateness, "slow": s.provokeTimeouts,
+			"forwarded": s.provokeForwarded, "forwarded, with a slow client": s.provokeSlowBody,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -206,6 +208,58 @@ func (s *answers) provokeLateness(t *testing.T) {
 	s.ask(c, "acquire", acquire("late", uuid.New(), 5), http.StatusServiceUnavailable)
 }
 
+// pages is a request that is not for locks.
+func pages(path string) request { return request{method: http.MethodGet, path: path} }
+
+// provokeForwarded gets what a gateway answers itself to requests that are not for locks.
+func (s *answers) provokeForwarded(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			<-r.Context().Done() // until the gateway has lost its patience
+		}
+	}))
+	t.Cleanup(upstream.Close)
+	counted, small := uuid.New(), uuid.New()
+	given := settings{
+		"GATEWAY_UPSTREAM": upstream.URL, "GATEWAY_UPSTREAM_TIMEOUT": "100ms",
+		"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", fmt.Sprintf(
+			"default: {when_store_unavailable: refuse}\nprojects: {%s: {requests_per_minute: 1000}, %s: {requests_per_minute: 1}}", counted, small)),
+	}
+	g := start(t, given)
+	c := g.client(t, counted)
+	s.ask(c, apitest.Forwarded, pages("/page").with(requestIDHeader, "malformed"), http.StatusBadRequest)
+	s.ask(g.clientWith(t, "nonsense"), apitest.Forwarded, pages("/page"), http.StatusUnauthorized)
+	s.ask(c, apitest.Forwarded, pages("/Locks/key"), http.StatusNotFound)
+	s.ask(c, apitest.Forwarded, pages("/page"), http.StatusGatewayTimeout)
+	s.askPastTheQuota(g.client(t, small), apitest.Forwarded, pages("/page"))
+	head := "POST /page HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer " + c.credential + "\r\n"
+	s.read(t, connectTo(t, g), apitest.Forwarded, head+strings.Repeat("x", 16<<10-len(head)), http.StatusRequestHeaderFieldsTooLarge)
+	s.read(t, connectTo(t, g), apitest.Forwarded, head+"Transfer-Encoding: chunked\r\n\r\nno chunk\r\n", http.StatusBadRequest)
+
+	upstream.Close()
+	s.ask(c, apitest.Forwarded, pages("/page"), http.StatusBadGateway)
+
+	given["GATEWAY_STORE"] = "redis://127.0.0.1:1"
+	s.ask(start(t, given).client(t, counted), apitest.Forwarded, pages("/page"), http.StatusServiceUnavailable)
+}
+
+// provokeSlowBody sends a part of a body.
+func (s *answers) provokeSlowBody(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	t.Cleanup(upstream.Close)
+	project := uuid.New()
+	g := start(t, settings{
+		"GATEWAY_UPSTREAM":    upstream.URL,
+		"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", fmt.Sprintf("projects: {%s: {requests_per_minute: 1000}}", project)),
+	})
+	conn := connectTo(t, g)
+	if err := conn.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		t.Fatal(err)
+	}
+	s.read(t, conn, apitest.Forwarded, "POST /page HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer "+
+		g.client(t, project).credential+"\r\nContent-Length: 100000\r\n\r\nx", http.StatusRequestTimeout)
+}
+
 // wantEveryStatus compares what is documented with what was seen.
 func (s *answers) wantEveryStatus() {
 	seen := map[string]map[string]bool{}
@@ -216,7 +270,7 @@ func (s *answers) wantEveryStatus() {
 		seen[a.Operation][strconv.Itoa(a.Status)] = true
 	}
 	documented := s.document.Operations()
-	if !slices.Equal(slices.Sorted(maps.Keys(documented)), slices.Sorted(maps.Keys(operations))) {
+	if want := append(slices.Collect(maps.Keys(operations)), apitest.Forwarded); !slices.Equal(slices.Sorted(maps.Keys(documented)), slices.Sorted(slices.Values(want))) {
 		s.t.Errorf("documented operations: %v", documented)
 	}
 	for operation, statuses := range documented {
@@ -310,7 +364,7 @@ func TestTheDocumentIsOnTheAdminListenerOnly(t *testing.T) {
 // answer that the rest does not describe.
 func (s *answers) wantEveryPartNeeded() {
 	described := map[*openapi3.Response][]apitest.Answer{}
-	for operation := range operations {
+	for operation := range s.document.Operations() {
 		responses := s.document.Responses(operation)
 		for status, response := range responses.Map() {
 			if status == "500" {

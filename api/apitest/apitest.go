@@ -50,7 +50,29 @@ func Open(t testing.TB) *Document {
 	if d.router, err = legacy.NewRouter(spec); err != nil {
 		t.Fatal(err)
 	}
+	d.operations[Forwarded] = forwarded(t, spec)
 	return d
+}
+
+// Forwarded stands for the requests that are not for locks.
+const Forwarded = "forwarded"
+
+// forwarded makes an operation of the extension for which OpenAPI has no place.
+func forwarded(t testing.TB, spec *openapi3.T) *openapi3.Operation {
+	t.Helper()
+	statuses, ok := spec.Extensions["x-forwarded"].(map[string]any)
+	if !ok {
+		t.Fatalf("the document has no x-forwarded, or not as it should be: %v", spec.Extensions)
+	}
+	responses := openapi3.NewResponsesWithCapacity(len(statuses))
+	for status, name := range statuses {
+		response := spec.Components.Responses[fmt.Sprint(name)]
+		if response == nil {
+			t.Fatalf("x-forwarded names %v, which there is not", name)
+		}
+		responses.Set(status, response)
+	}
+	return &openapi3.Operation{OperationID: Forwarded, Responses: responses}
 }
 
 // Responses are what the document says of an operation.
