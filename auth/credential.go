@@ -3,6 +3,8 @@ package auth
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +21,7 @@ var prefixes = map[Kind]string{ServiceRole: "sk-", Anon: "ak-"}
 type Config struct {
 	Secrets  [][]byte         // HS256 secrets, each at least MinSecretBytes long; a token may be signed with any of them
 	JWKS     []byte           // JSON Web Key Set with further keys; nil for none
+	KeyURL   *KeyURL          // further keys that come and go; nil for none
 	Issuer   string           // required value of iss; empty: not checked
 	Audience string           // required among the values of aud; empty: not checked
 	Now      func() time.Time // clock for exp and nbf; nil: time.Now
@@ -26,18 +29,23 @@ type Config struct {
 
 // Verifier tells what a credential proves. It is safe for concurrent use.
 type Verifier struct {
-	keys   keyring
+	keys   keyring // of the configuration
+	keyURL *KeyURL
 	parser *jwt.Parser
 }
 
 // NewVerifier builds the table of keys. It names everything that is wrong with
-// the secrets and the key set at once, and refuses to do without any key.
+// the secrets and the key set at once, and refuses to do without any key; a
+// KeyURL counts as one, even while it has none.
 func NewVerifier(cfg Config) (*Verifier, error) {
 	keys, err := newKeyring(cfg.Secrets, cfg.JWKS)
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{keys: keys, parser: newParser(cfg)}, nil
+	if len(keys) == 0 && cfg.KeyURL == nil {
+		return nil, errors.New("no key to verify credentials with: neither a secret nor a key set with a key for signatures")
+	}
+	return &Verifier{keys: keys, keyURL: cfg.KeyURL, parser: newParser(cfg)}, nil
 }
 
 func newParser(cfg Config) *jwt.Parser {
@@ -86,7 +94,7 @@ func (v *Verifier) verifyToken(token string) (*claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := v.keys.choose(h)
+	keys, err := v.choose(h)
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +103,41 @@ func (v *Verifier) verifyToken(token string) (*claims, error) {
 		return nil, refusalFor(err)
 	}
 	return c, nil
+}
+
+// choose returns the keys that may have signed a token with this header. A key
+// id that nobody knows may be that of a new key at the URL, which never has
+// secrets.
+func (v *Verifier) choose(h header) (jwt.VerificationKeySet, error) {
+	name, unknown := keyName{algorithm: h.Algorithm}, noKeyID
+	if h.KeyID != nil {
+		name.id, unknown = *h.KeyID, unknownKeyID
+	}
+	switch {
+	case !slices.Contains(algorithms, h.Algorithm):
+		return jwt.VerificationKeySet{}, refuse(algorithm)
+	case h.KeyID != nil && name.id == "":
+		return jwt.VerificationKeySet{}, refuse(unknown)
+	}
+	keys := v.named(name)
+	if len(keys) == 0 && v.keyURL != nil && name.id != "" && name.algorithm != hs256 {
+		v.keyURL.seek()
+		keys = v.named(name)
+	}
+	if len(keys) == 0 {
+		return jwt.VerificationKeySet{}, refuse(unknown)
+	}
+	return jwt.VerificationKeySet{Keys: keys}, nil
+}
+
+// named are the keys of a name. The URL cannot add to an id that the
+// configuration has; keys without an id stand side by side.
+func (v *Verifier) named(name keyName) []verificationKey {
+	configured := v.keys[name]
+	if len(configured) > 0 && name.id != "" {
+		return configured
+	}
+	return append(slices.Clip(configured), v.keyURL.set().named(name)...)
 }
 
 // header is what a token says about its signature.

@@ -63,9 +63,15 @@
 // A token with a key id (kid) is checked against the one key of the JSON Web
 // Key Set with that id and algorithm. A token without is checked against the
 // configured secrets (several of them while one replaces the other) and the
-// keys of the set that have no id. Keys are only ever looked up in a table
-// built at start: header members that point to keys elsewhere, such as jku or
-// x5u, are ignored.
+// keys of the set that have no id. Keys are only ever looked up in tables:
+// header members that point to keys elsewhere, such as jku or x5u, are ignored.
+//
+// Further keys may come from a set at a URL, a [KeyURL], by the same rules and
+// one more: no secrets, for what is published is none. The URL cannot replace
+// a key of the configuration: where both have the same id and algorithm, the
+// configured key is the one. While the URL has not given a set yet, its
+// credentials are refused like those of any unknown key. A set without a key
+// for signatures is refused too, so to withdraw the last key, publish another.
 //
 // A key set with a mistake in it is refused as a whole, so that the mistake is
 // found at start and not by a user. Keys with a use other than sig, or with
@@ -75,7 +81,7 @@
 //
 // # What it does not do
 //
-// Nothing is cached and nothing is revoked here: a Principal says what its
-// credential proved at one moment. Whoever keeps it must watch ExpiresAt and
-// the list of revoked key ids.
+// Nothing is revoked here: a Principal says what its credential proved at one
+// moment. Whoever keeps it must watch ExpiresAt, the keys (a [Cache] does both)
+// and the list of revoked key ids.
 package auth

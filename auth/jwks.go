@@ -35,7 +35,7 @@ func (r keyring) addSet(jwks []byte) (errs []error) {
 		if err := strict(raw, jwkMembers, &jwk); err != nil {
 			errs = append(errs, fmt.Errorf("key set: keys[%d] %w", i, err))
 		} else if err := r.addJWK(jwk); err != nil {
-			errs = append(errs, fmt.Errorf("key set: keys[%d] (kid %q): %w", i, jwk.KID, err))
+			errs = append(errs, fmt.Errorf("key set: keys[%d] (kid %.64q): %w", i, jwk.KID, err))
 		}
 	}
 	return errs

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/golang-jwt/jwt/v5"
 )
@@ -27,7 +26,9 @@ var (
 type keyName struct{ id, algorithm string }
 
 // keyring is the table of keys. Only keys without an id share a name.
-type keyring map[keyName][]jwt.VerificationKey
+type keyring map[keyName][]verificationKey
+
+type verificationKey = jwt.VerificationKey
 
 // newKeyring reports all complaints together.
 func newKeyring(secrets [][]byte, jwks []byte) (keyring, error) {
@@ -41,26 +42,7 @@ func newKeyring(secrets [][]byte, jwks []byte) (keyring, error) {
 	if jwks != nil {
 		errs = append(errs, r.addSet(jwks)...)
 	}
-	if len(r) == 0 && len(errs) == 0 {
-		errs = append(errs, errors.New("no key to verify credentials with: neither a secret nor a key set with a key for signatures"))
-	}
 	return r, errors.Join(errs...)
-}
-
-// choose returns the keys that may have signed a token with this header.
-func (r keyring) choose(h header) (jwt.VerificationKeySet, error) {
-	if !slices.Contains(algorithms, h.Algorithm) {
-		return jwt.VerificationKeySet{}, refuse(algorithm)
-	}
-	name, unknown := keyName{algorithm: h.Algorithm}, noKeyID
-	if h.KeyID != nil {
-		name.id, unknown = *h.KeyID, unknownKeyID
-	}
-	keys := r[name]
-	if len(keys) == 0 || (h.KeyID != nil && name.id == "") {
-		return jwt.VerificationKeySet{}, refuse(unknown)
-	}
-	return jwt.VerificationKeySet{Keys: keys}, nil
 }
 
 func (r keyring) addSecret(name keyName, secret []byte) error {

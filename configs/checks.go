@@ -15,11 +15,13 @@ import (
 // check judges what was parsed and reads the files that it names.
 func (c *complaints) check(s *Settings) {
 	c.checkAddresses(s)
+	c.checkTLS(s)
 	c.checkRedisMode(s)
 	c.inRange("GATEWAY_STORE_TIMEOUT", s.StoreTimeout,
 		s.StoreTimeout >= 10*time.Millisecond && s.StoreTimeout <= 30*time.Second, "10ms to 30s")
 	c.checkKeys(s)
 	c.checkPolicy(s)
+	c.checkForwarding(s)
 	c.checkAuditLog(s)
 	c.oneOf("GATEWAY_LOG_LEVEL", s.LogLevel, "debug", "info", "warn", "error")
 	c.oneOf("GATEWAY_LOG_FORMAT", s.LogFormat, "json", "text")

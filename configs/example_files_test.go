@@ -37,6 +37,8 @@ func TestExampleEnvironmentLoads(t *testing.T) {
 		environ["GATEWAY_JWT_SECRET_FILE"] = secretFile
 		environ["GATEWAY_POLICY_FILE"] = "policy.example.yaml"
 		delete(environ, "GATEWAY_JWKS_FILE")
+		delete(environ, "GATEWAY_TLS_CERT")
+		delete(environ, "GATEWAY_TLS_KEY")
 		if _, err := Load(environ); err != nil {
 			t.Error(err)
 		}

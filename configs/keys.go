@@ -14,13 +14,13 @@ import (
 // minSecretBytes is what HS256 needs: a key as long as its hash.
 const minSecretBytes = 32
 
-// maxKeyFileBytes bounds the secret file and the key set.
+// maxKeyFileBytes bounds the secret file, the key set, a certificate and its key.
 const maxKeyFileBytes = 1 << 20
 
 // generator is a command that prints a good secret.
 const generator = "openssl rand -base64 48"
 
-// checkKeys reads the secrets and the key set; at least one of them must be there.
+// checkKeys reads the secrets and the key set; at least one of them, or a URL for a set, must be there.
 func (c *complaints) checkKeys(s *Settings) {
 	switch {
 	case s.JWTSecret.IsSet() && s.JWTSecretFile != "":
@@ -29,9 +29,9 @@ func (c *complaints) checkKeys(s *Settings) {
 		c.takeSecret(s)
 	case s.JWTSecretFile != "":
 		c.readSecrets(s)
-	case s.JWKSFile == "":
+	case s.JWKSFile == "" && !s.JWKSURL.IsSet() && !c.about["GATEWAY_JWKS_URL"]:
 		c.add("GATEWAY_JWT_SECRET", "there is no key to verify credentials with; set it to the output of: %s "+
-			"(or set GATEWAY_JWT_SECRET_FILE or GATEWAY_JWKS_FILE, or start with gateway dev, which makes its own)", generator)
+			"(or set GATEWAY_JWT_SECRET_FILE, GATEWAY_JWKS_FILE or GATEWAY_JWKS_URL, or start with gateway dev, which makes its own)", generator)
 	}
 	if s.JWKSFile != "" {
 		c.readJWKS(s)
@@ -52,13 +52,10 @@ func (c *complaints) takeSecret(s *Settings) {
 
 func (c *complaints) readSecrets(s *Settings) {
 	const name = "GATEWAY_JWT_SECRET_FILE"
-	data, err := readFile(s.JWTSecretFile, maxKeyFileBytes)
+	data, err := readKeyFile(s.JWTSecretFile)
 	if err != nil {
-		// Without the path: somebody may have set this variable to the secret itself.
-		if withPath := (*fs.PathError)(nil); errors.As(err, &withPath) {
-			err = withPath.Err
-		}
-		c.add(name, "cannot read it: %w; write the path of a readable file", err)
+		// Somebody may have set this variable to the secret itself.
+		c.add(name, "cannot read it: %w; write the path of a readable file", withoutPath(err))
 		return
 	}
 	number := 0
@@ -78,10 +75,18 @@ func (c *complaints) readSecrets(s *Settings) {
 	}
 }
 
+// withoutPath is an error of the file system that does not name the file.
+func withoutPath(err error) error {
+	if withPath := (*fs.PathError)(nil); errors.As(err, &withPath) {
+		return withPath.Err
+	}
+	return err
+}
+
 // readJWKS checks the outline only; the keys themselves belong to whoever verifies with them.
 func (c *complaints) readJWKS(s *Settings) {
 	const name = "GATEWAY_JWKS_FILE"
-	data, err := readFile(s.JWKSFile, maxKeyFileBytes)
+	data, err := readKeyFile(s.JWKSFile)
 	if err != nil {
 		c.add(name, "%w; write the path of a readable file", err)
 		return
@@ -97,16 +102,16 @@ func (c *complaints) readJWKS(s *Settings) {
 	s.JWKS = conceal(string(data))
 }
 
-// readFile reads a whole file, unless it is larger than limit bytes.
-func readFile(path string, limit int64) ([]byte, error) {
+// readKeyFile reads a whole file, unless it is too large for what it should hold.
+func readKeyFile(path string) ([]byte, error) {
 	var data bytes.Buffer
-	if err := copyFile(&data, path, limit); err != nil {
+	if err := copyFile(&data, path, maxKeyFileBytes); err != nil {
 		return nil, err
 	}
 	return data.Bytes(), nil
 }
 
-// copyFile is readFile for files that need not be kept in memory.
+// copyFile copies a file, unless it is larger than limit bytes.
 func copyFile(to io.Writer, path string, limit int64) error {
 	file, err := os.Open(path)
 	if err != nil {

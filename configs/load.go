@@ -66,11 +66,14 @@ func (c *complaints) parse(s *Settings, environ map[string]string) {
 		}
 		field, _ := reflect.TypeFor[Settings]().FieldByName(wrong.Name)
 		name := field.Tag.Get("env")
-		if wrong.Type == reflect.TypeFor[time.Duration]() {
+		switch wrong.Type {
+		case reflect.TypeFor[time.Duration]():
 			c.add(name, "%q is not a duration; write for example %s", environ[name], field.Tag.Get("envDefault"))
-			continue
+		case reflect.TypeFor[int]():
+			c.add(name, "%q is not a whole number; write for example %s", environ[name], field.Tag.Get("envDefault"))
+		default:
+			c.add(name, "%w", wrong.Err)
 		}
-		c.add(name, "%w", wrong.Err)
 	}
 }
 

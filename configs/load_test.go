@@ -120,6 +120,7 @@ func TestLoadAccepts(t *testing.T) {
 		"the default mode beside bolt":           environ("GATEWAY_REDIS_MODE", "single"),
 		"a cluster":                              environ("GATEWAY_STORE", "redis://a:1?addr=b:1", "GATEWAY_REDIS_MODE", "cluster"),
 		"an audit log not there yet":             environ("GATEWAY_AUDIT_LOG", filepath.Join(t.TempDir(), "audit.log")),
+		"the URL of a key set and no secret":     {"GATEWAY_JWKS_URL": "https://issuer.example/jwks"},
 		"a key set and no secret":                {"GATEWAY_JWKS_FILE": file(t, "jwks.json", `{"keys":[{}]}`)},
 		"an empty policy file":                   environ("GATEWAY_POLICY_FILE", file(t, "policy.yaml", "")),
 		"the links of a service gateway":         environ("GATEWAY_SERVICE_HOST", "10.0.0.1", "GATEWAY_SERVICE_PORT", "80", "GATEWAY_SERVICE_PORT_HTTP", "80", "GATEWAY_PORT", "tcp://10.0.0.1:80"),
@@ -157,7 +158,7 @@ func TestLoadCreatesNothing(t *testing.T) {
 }
 
 const noKey = "GATEWAY_JWT_SECRET: there is no key to verify credentials with; set it to the output of: openssl rand -base64 48 " +
-	"(or set GATEWAY_JWT_SECRET_FILE or GATEWAY_JWKS_FILE, or start with gateway dev, which makes its own)"
+	"(or set GATEWAY_JWT_SECRET_FILE, GATEWAY_JWKS_FILE or GATEWAY_JWKS_URL, or start with gateway dev, which makes its own)"
 
 func TestLoadRefuses(t *testing.T) {
 	const notAnAddress = " is not an address; write HOST:PORT, for example 127.0.0.1:8080"

@@ -41,6 +41,29 @@ func TestWithoutAPolicyEveryProjectHasTheDefault(t *testing.T) {
 	}
 }
 
+func TestForwardedRequestsHaveALimitOnlyWhereThePolicyGivesOne(t *testing.T) {
+	const defaults = "default: {requests_per_minute: 7, when_store_unavailable: refuse}\n"
+	tests := map[string]struct {
+		text    string
+		limit   int64
+		without WhenUnavailable
+	}{
+		"no policy at all":         {"", 0, Allow},
+		"no such field":            {"default: {locks_per_minute: 7}", 0, Allow},
+		"by default":               {defaults, 7, Refuse},
+		"a project of its own":     {defaults + "projects: {" + billing.String() + ": {requests_per_minute: 9, when_store_unavailable: allow}}", 9, Allow},
+		"a project without limits": {defaults + "projects: {" + billing.String() + ": {name: a}}", 7, Refuse},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := parse(t, test.text).Project(billing)
+			if got.RequestsPerMinute != test.limit || got.WhenUnavailable != test.without {
+				t.Errorf("%d a minute, %s; want %d, %s", got.RequestsPerMinute, got.WhenUnavailable, test.limit, test.without)
+			}
+		})
+	}
+}
+
 func TestProjectFillsInTheDefault(t *testing.T) {
 	tests := map[string]struct {
 		text           string

@@ -165,12 +165,12 @@ func (f *PolicyFile) enforce(r reading, policy *Policy) {
 	f.inForce = r.id
 	f.current.Store(policy)
 	f.attempted(func(s *PolicyStatus) {
-		s.Version, s.Projects, s.LoadedAt, s.LastError = r.version(), len(policy.projects), time.Now().UTC(), ""
+		s.Version, s.Projects, s.LoadedAt, s.LastError = r.version(), policy.Projects(), time.Now().UTC(), ""
 		if !first {
 			s.Reloads++
 		}
 	})
-	slog.Info("policy in force", "file", f.path, "version", r.version(), "projects", len(policy.projects))
+	slog.Info("policy in force", "file", f.path, "version", r.version(), "projects", policy.Projects())
 }
 
 func (f *PolicyFile) refuse(r reading, err error) {

@@ -107,7 +107,7 @@ func (r *policyReader) policy(root *yaml.Node) *Policy {
 	r.fields(root, func(field string, value *yaml.Node) bool {
 		switch field {
 		case "default":
-			policy.locksPerMinute = r.defaults(value)
+			policy.defaults = r.defaults(value)
 		case "projects":
 			policy.projects = r.projects(value)
 		default:
@@ -118,15 +118,24 @@ func (r *policyReader) policy(root *yaml.Node) *Policy {
 	return policy
 }
 
-func (r *policyReader) defaults(n *yaml.Node) (locksPerMinute int64) {
-	r.fields(n, func(field string, value *yaml.Node) bool {
-		if field != "locks_per_minute" {
-			return false
-		}
-		locksPerMinute = r.limit(value)
-		return true
-	})
-	return locksPerMinute
+func (r *policyReader) defaults(n *yaml.Node) (limits Limits) {
+	r.fields(n, func(field string, value *yaml.Node) bool { return r.limits(&limits, field, value) })
+	return limits
+}
+
+// limits reads a field that a project and the default both have; false if this is none.
+func (r *policyReader) limits(limits *Limits, field string, value *yaml.Node) bool {
+	switch field {
+	case "locks_per_minute":
+		limits.LocksPerMinute = r.limit(value)
+	case "requests_per_minute":
+		limits.RequestsPerMinute = r.limit(value)
+	case "when_store_unavailable":
+		limits.WhenUnavailable = r.whenUnavailable(value)
+	default:
+		return false
+	}
+	return true
 }
 
 func (r *policyReader) projects(n *yaml.Node) map[uuid.UUID]Project {
@@ -146,14 +155,12 @@ func (r *policyReader) project(n *yaml.Node) (project Project) {
 		switch field {
 		case "name":
 			project.Name = r.name(value)
-		case "locks_per_minute":
-			project.LocksPerMinute = r.limit(value)
 		case "suspended":
 			project.Suspended = r.flag(value)
 		case "revoked_keys":
 			project.revokedKeys = r.keyIDs(value)
 		default:
-			return false
+			return r.limits(&project.Limits, field, value)
 		}
 		return true
 	})
@@ -201,11 +208,19 @@ func (r *policyReader) mapping(n *yaml.Node, visit func(key, value *yaml.Node)) 
 func (r *policyReader) limit(n *yaml.Node) int64 {
 	limit, err := strconv.ParseInt(n.Value, 10, 64)
 	if err != nil || !is(n, "!!int") || strconv.FormatInt(limit, 10) != n.Value ||
-		limit < 1 || limit > MaxLocksPerMinute {
-		r.fault(n.Line, "must be a whole number from 1 to %d, not %s", MaxLocksPerMinute, describe(n))
+		limit < 1 || limit > MaxPerMinute {
+		r.fault(n.Line, "must be a whole number from 1 to %d, not %s", MaxPerMinute, describe(n))
 		return 0
 	}
 	return limit
+}
+
+func (r *policyReader) whenUnavailable(n *yaml.Node) WhenUnavailable {
+	value := WhenUnavailable(n.Value)
+	if !is(n, "!!str") || (value != Allow && value != Refuse) {
+		r.fault(n.Line, "must be %s or %s, not %s", Allow, Refuse, describe(n))
+	}
+	return value
 }
 
 func (r *policyReader) flag(n *yaml.Node) bool {

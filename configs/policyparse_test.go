@@ -44,6 +44,9 @@ func TestParsePolicyRefuses(t *testing.T) {
 		"an alias that looks right":     {inProject("locks_per_minute: *5\n") + "x: &5 7\n", "policy.yaml:3: is not YAML: unknown anchor '5' referenced"},
 		"an alias to a number":          {"x: &5 7\n" + inProject("locks_per_minute: *5"), "policy.yaml:1: x" + unknown + "\npolicy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11." + number + "an alias; write the value out"},
 		"the default out of range":      {"default:\n  locks_per_minute: 0", "policy.yaml:2: default." + number + "0"},
+		"no forwarded requests":         {inProject("requests_per_minute: 0"), project + "requests_per_minute: must be a whole number from 1 to 1000000000, not 0"},
+		"an unknown way out":            {inProject("when_store_unavailable: wait"), project + `when_store_unavailable: must be allow or refuse, not the text "wait"`},
+		"a way out that is a flag":      {"default: {when_store_unavailable: true}", "policy.yaml:1: default.when_store_unavailable: must be allow or refuse, not true"},
 		"an unknown field":              {inProject("lock_per_minute: 1"), project + "lock_per_minute" + unknown},
 		"a field in another case":       {inProject("Name: a"), project + "Name" + unknown},
 		"a merge key":                   {inProject("<<: {name: a}"), project + "<<" + unknown},
@@ -197,7 +200,7 @@ func FuzzParsePolicy(f *testing.F) {
 
 func inRange(t *testing.T, project Project) {
 	t.Helper()
-	if project.LocksPerMinute < 1 || project.LocksPerMinute > MaxLocksPerMinute || project.Revoked("") {
+	if project.LocksPerMinute < 1 || project.LocksPerMinute > MaxPerMinute || project.Revoked("") {
 		t.Errorf("accepted %+v", project)
 	}
 }

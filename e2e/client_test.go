@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
@@ -49,7 +50,7 @@ func (g *gateway) mint(t testing.TB, grant auth.Grant) string {
 }
 
 func (g *gateway) clientWith(t testing.TB, credential string) *client {
-	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{MaxIdleConnsPerHost: 64, TLSClientConfig: &tls.Config{RootCAs: g.roots}}
 	t.Cleanup(transport.CloseIdleConnections)
 	c := &client{t: t, gateway: g, credential: credential}
 	c.http = &http.Client{Transport: transport, Timeout: patience}
@@ -159,7 +160,7 @@ func (c *client) httpRequest(r request) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.URL = &url.URL{Scheme: "http", Host: out.URL.Host, Opaque: r.path}
+	out.URL = &url.URL{Scheme: out.URL.Scheme, Host: out.URL.Host, Opaque: r.path}
 	if strings.HasPrefix(r.path, "//") { // with a scheme before it an opaque URL would be sent
 		out.URL.Opaque, out.URL.Path = "", r.path
 	}

@@ -36,9 +36,9 @@ Fencing
     testFencingDigits, testShapes, FuzzReply, TestFencingTokensFitJavaScriptUntil2255
   The counter begins anew: flush, clean-up, restart, fail-over
     TestTokensRiseThoughTheDataIsLost, TestRedisComesBackWithoutItsData, TestAFailOverEndsByItself, testClusterFailOver,
-    TestLeasesAndTokensSurviveARestart, TestSweepingRemovesWhatExpiredAndNothingElse, testFencing, testFences
+    TestLeasesAndTokensSurviveARestart, TestSweepingRemovesWhatIsForgottenAndNothingElse, testFencing, testFences
   A record for every name that was ever locked
-    TestRecordsExpireByThemselves, TestSweepingRemovesWhatExpiredAndNothingElse
+    TestRecordsExpireByThemselves, TestSweepingRemovesWhatIsForgottenAndNothingElse
 
 Store client
   A script that the server forgot fails every call until a restart

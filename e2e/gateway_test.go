@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"maps"
@@ -33,7 +34,8 @@ type gateway struct {
 	settings settings
 	traffic  *traffic
 
-	public, admin string // base URLs of the listeners
+	roots         *x509.CertPool // that clients trust; nil: the public listener has no TLS
+	public, admin string         // base URLs of the listeners
 	stdout        *output
 	stderr        *output
 	process       *os.Process
@@ -79,6 +81,9 @@ func (g *gateway) untilServing() {
 	for time.Now().Before(deadline) {
 		if r, found := g.stderr.logged("serving"); found {
 			g.public, g.admin = "http://"+r.text("public"), "http://"+r.text("admin")
+			if g.roots != nil {
+				g.public = "https://" + r.text("public")
+			}
 			return
 		}
 		select {

@@ -92,7 +92,11 @@ func ceilSeconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time
 // that the owner before can do nothing about it.
 func takeOver(t *testing.T, c *client, key string, before, after uuid.UUID, l lease) {
 	t.Helper()
-	taken := c.acquire(key, after, 60).granted(http.StatusCreated)
+	a := c.acquire(key, after, 60)
+	taken := a.granted(http.StatusCreated)
+	if line := audited(t, c.gateway.stdout.String, a.header.Get(requestIDHeader), 1)[0]; line["taken_over"] != true {
+		t.Fatalf("the audit line says nothing of a takeover: %v", line)
+	}
 	if taken.Fence <= l.Fence {
 		t.Fatalf("the new lease has the fencing token %d, the one before had %d", taken.Fence, l.Fence)
 	}

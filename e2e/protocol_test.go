@@ -173,6 +173,7 @@ func testRoutes(t *testing.T, c *client) {
 		{"GET", "/healthz", 404, "not_found", ""},
 		{"GET", "/readyz", 404, "not_found", ""},
 		{"GET", "/metrics", 404, "not_found", ""},
+		{"GET", "/audit", 404, "not_found", ""},
 		{"POST", "/locks/key", 405, "method_not_allowed", "GET, DELETE"},
 		{"PUT", "/locks/key", 405, "method_not_allowed", "GET, DELETE"},
 		{"PATCH", "/locks/key", 405, "method_not_allowed", "GET, DELETE"},

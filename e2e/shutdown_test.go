@@ -17,7 +17,8 @@ import (
 
 // dial connects to the public listener.
 func dial(t testing.TB, g *gateway) (net.Conn, error) {
-	return (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.public, "http://"))
+	_, address, _ := strings.Cut(g.public, "://")
+	return (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", address)
 }
 
 // drains waits until the gateway has begun to stop, and takes no new connection.

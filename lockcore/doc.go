@@ -24,6 +24,11 @@
 // extends a lease whose answer might come too late, and nobody takes over in
 // the second in which a slow owner may still believe in its lease.
 //
+// The record of an expired lease is remembered for five minutes after grace. It
+// means nothing to the lock, which is free; but whoever else acquires it within
+// that time is told to have taken it over, which is a sign of an owner that died
+// or was too slow.
+//
 // # State table
 //
 //	               free                     other's lease            own, held                own, closing or grace

@@ -6,11 +6,12 @@
 --   last     last fencing token given in the project
 --   command  {op =, owner =, ttl =}, ttl in milliseconds
 --   now      microseconds since 1970
---   verdict  'granted', 'released', 'observed', 'lock_held', 'lock_ownership_lost' or 'nothing'
+--   verdict  'granted', 'taken_over', 'extended', 'released', 'observed', 'lock_held', 'lock_ownership_lost' or 'nothing'
 --   told     the lease in force, if the verdict tells of it
 -- The lease returned is a new table when it has changed, nil when there is none.
 
 local MARGIN, GRACE = 1000, 1000
+local MEMORY = 5 * 60 * 1000
 local MAX_LIFETIME = 90 * 24 * 60 * 60 * 1000
 
 local function phase(lease, ms)
@@ -28,11 +29,12 @@ local function step(lease, last, command, now)
 
   local function grant()
     local fence = math.max(last + 1, now)
+    local forgotten = not lease or ms >= lease.expires + GRACE + MEMORY
     local new = {
       owner = command.owner, fence = fence,
       expires = ms + command.ttl, deadline = ms + MAX_LIFETIME,
     }
-    return 'granted', new, fence, new
+    return (own or forgotten) and 'granted' or 'taken_over', new, fence, new
   end
 
   local function extend()
@@ -40,7 +42,7 @@ local function step(lease, last, command, now)
       owner = lease.owner, fence = lease.fence,
       expires = math.min(ms + command.ttl, lease.deadline), deadline = lease.deadline,
     }
-    return 'granted', longer, last, longer
+    return 'extended', longer, last, longer
   end
 
   if op == 'acquire' then

@@ -14,6 +14,11 @@ const (
 	MinTTL      = 5 * time.Second     // shortest lease
 	MaxTTL      = MaxLifetime         // longest TTL of one acquire or renew
 	MaxLifetime = 90 * 24 * time.Hour // from acquisition to the deadline
+
+	// Memory is how long after E + grace an expired lease is remembered. It
+	// means nothing to the lock, which is free; it tells who gets it then that
+	// this is a takeover.
+	Memory = 5 * time.Minute
 )
 
 // Script is the same rule in Lua: a chunk that defines step().
@@ -47,7 +52,7 @@ type Command struct {
 type Outcome struct {
 	Verdict   Verdict
 	Fence     int64     // of the lease in force, if the verdict tells of it:
-	ExpiresAt time.Time // Granted, LockHeld, and Observed unless the lock is free
+	ExpiresAt time.Time // Granted, TakenOver, Extended, LockHeld, and Observed unless the lock is free
 }
 
 // Held reports whether the outcome tells of a lease in force.
@@ -68,6 +73,12 @@ func (l Lease) Phase(now time.Time) Phase {
 	default:
 		return Held
 	}
+}
+
+// Forgotten reports whether a lease means nothing any more at now: its record
+// can go.
+func (l Lease) Forgotten(now time.Time) bool {
+	return l == Lease{} || !now.Before(l.ExpiresAt.Add(Grace+Memory))
 }
 
 // Step applies a command at now and returns the state after it. It is the
@@ -109,6 +120,10 @@ func Step(s State, c Command, now time.Time) (State, Outcome) {
 }
 
 func grant(s State, c Command, now time.Time) (State, Outcome) {
+	verdict := Granted
+	if s.Lease.Owner != c.Owner && !s.Lease.Forgotten(now) {
+		verdict = TakenOver
+	}
 	acquired := now.Truncate(time.Millisecond)
 	s.LastFence = max(s.LastFence+1, now.UnixMicro())
 	s.Lease = Lease{
@@ -117,7 +132,7 @@ func grant(s State, c Command, now time.Time) (State, Outcome) {
 		ExpiresAt: acquired.Add(c.TTL),
 		Deadline:  acquired.Add(MaxLifetime),
 	}
-	return s, shown(Granted, s.Lease)
+	return s, shown(verdict, s.Lease)
 }
 
 func extend(s State, c Command, now time.Time) (State, Outcome) {
@@ -125,7 +140,7 @@ func extend(s State, c Command, now time.Time) (State, Outcome) {
 	if s.Lease.ExpiresAt.After(s.Lease.Deadline) {
 		s.Lease.ExpiresAt = s.Lease.Deadline
 	}
-	return s, shown(Granted, s.Lease)
+	return s, shown(Extended, s.Lease)
 }
 
 func remove(s State) State {

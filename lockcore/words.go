@@ -32,7 +32,9 @@ type Verdict uint8
 // The verdicts. Nothing answers None.
 const (
 	Nothing       Verdict = iota
-	Granted               // acquire, renew: the caller is the owner until E
+	Granted               // acquire: a new lease, the caller is the owner until E
+	TakenOver             // the same, after a lease of another owner that ended by expiry, not long ago
+	Extended              // acquire, renew: the caller's lease, which goes on until E
 	Released              // release, force release: the lock is free
 	Observed              // read
 	LockHeld              // refused: another owner's lease
@@ -43,7 +45,7 @@ const (
 var (
 	ops      = [...]string{"none", "acquire", "renew", "release", "read", "force_release"}
 	phases   = [...]string{"free", "held", "closing", "grace"}
-	verdicts = [...]string{"nothing", "granted", "released", "observed", "lock_held", "lock_ownership_lost"}
+	verdicts = [...]string{"nothing", "granted", "taken_over", "extended", "released", "observed", "lock_held", "lock_ownership_lost"}
 )
 
 func (o Op) String() string      { return ops[o] }

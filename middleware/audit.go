@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
 	"github.com/project-locks/gateway/auth"
+	"github.com/project-locks/gateway/configs"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 )
@@ -34,6 +36,7 @@ type Record struct {
 	Code       string    `json:"code,omitempty"` // of the error
 	Fence      int64     `json:"fencing_token,omitempty"`
 	ExpiresAt  string    `json:"expires_at,omitempty"`
+	TakenOver  bool      `json:"taken_over,omitempty"` // from an owner that let its lease expire
 	QuotaUsed  int64     `json:"quota_used,omitempty"`
 	QuotaLimit int64     `json:"quota_limit,omitempty"`
 	DurationMS float64   `json:"duration_ms"`
@@ -67,6 +70,7 @@ func (r *Record) decision(d store.Decision) {
 	r.QuotaUsed, r.QuotaLimit = d.Quota.Used, d.Quota.Limit
 	if o := d.Outcome; o.Held() {
 		r.Fence, r.ExpiresAt = o.Fence, timestamp(o.ExpiresAt)
+		r.TakenOver = o.Verdict == lockcore.TakenOver
 	}
 }
 
@@ -77,16 +81,21 @@ func Fingerprint(token uuid.UUID) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Audit writes records, one JSON line each, before the request is answered.
+// Audit writes records, one JSON line each, before the request is answered. It
+// remembers the last of them.
 type Audit struct {
+	Trusted configs.Networks // proxies that may say who the client is; set before use
+
 	gateway string
+	recent  *recent
 	mu      sync.Mutex
 	out     io.Writer
+	lost    atomic.Uint64
 }
 
 // NewAudit writes to out. gateway names this instance in every line.
 func NewAudit(out io.Writer, gateway string) *Audit {
-	return &Audit{out: out, gateway: gateway}
+	return &Audit{out: out, gateway: gateway, recent: newRecent(recentLines, recentBytes)}
 }
 
 // write completes the record of a request that is about to be answered.
@@ -94,15 +103,26 @@ func (a *Audit) write(c *fiber.Ctx, r *Record) {
 	r.RequestID, _ = RequestID(c)
 	r.Status = c.Response().StatusCode()
 	r.DurationMS = float64(time.Since(r.Time).Microseconds()) / 1000
-	r.Client = c.Context().RemoteIP().String()
+	r.Client = clientAddress(c.Context(), a.Trusted).String()
 	r.Gateway = a.gateway
 	line, err := json.Marshal(r)
 	if err == nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		_, err = a.out.Write(append(line, '\n'))
+		line = append(line, '\n')
+		a.recent.add(line)
+		err = a.put(line)
 	}
 	if err != nil {
+		a.lost.Add(1)
 		slog.Error("an audit line was lost", "request_id", r.RequestID, "error", err)
 	}
 }
+
+func (a *Audit) put(line []byte) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err := a.out.Write(line)
+	return err
+}
+
+// Lost is how many lines could not be written.
+func (a *Audit) Lost() uint64 { return a.lost.Load() }

@@ -28,6 +28,10 @@ const (
 	CodeRateLimited     = "lock_rate_limited"
 	CodeInternal        = "internal"
 	CodeUnavailable     = "lock_service_unavailable"
+	CodeForwardLimited  = "rate_limited"      // forwarded requests
+	CodeUncounted       = "quota_unavailable" // forwarded requests, where the policy refuses what cannot be counted
+	CodeUpstream        = "upstream_unavailable"
+	CodeUpstreamTimeout = "upstream_timeout"
 )
 
 // Problem is an error as a client is told it. Its JSON is the response body.
@@ -83,6 +87,16 @@ func unavailable(err error) *Problem {
 	return p
 }
 
+// upstreamUnavailable and upstreamTimeout are the answers to a forwarded
+// request that got none from the upstream.
+func upstreamUnavailable(text string, cause error) *Problem {
+	return &Problem{Status: fiber.StatusBadGateway, Code: CodeUpstream, Text: text, Cause: cause}
+}
+
+func upstreamTimeout(text string, cause error) *Problem {
+	return &Problem{Status: fiber.StatusGatewayTimeout, Code: CodeUpstreamTimeout, Text: text, Cause: cause}
+}
+
 // fromServer are the errors that Fiber and fasthttp report by status. Their
 // own texts quote the request and are never used.
 var fromServer = map[int]Problem{
@@ -116,6 +130,10 @@ func problem(err error) *Problem {
 // know. It is Fiber's ErrorHandler, so it answers malformed requests too.
 func WriteError(c *fiber.Ctx, err error) error {
 	p := problem(err)
+	if c.Context().RequestBodyStream() != nil {
+		setUnread(c.Context().Conn(), true) // perhaps: the client may still be sending
+	}
+	c.Context().SetUserValue(problemKey{}, p)
 	id, _ := RequestID(c)
 	if p.Cause != nil {
 		slog.Log(c.Context(), logLevel(p.Cause), "request failed", "request_id", id, "code", p.Code, "error", p.Cause)

@@ -14,6 +14,7 @@ import (
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 	"github.com/project-locks/gateway/ratelimit"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // Locks answers the lock endpoints.
@@ -23,11 +24,12 @@ type Locks struct {
 	Credentials *auth.Cache
 	Policy      func() *configs.Policy // in force now
 	Audit       *Audit
+	Refusals    *telemetry.Refusals
 }
 
 // Handle answers requests for one operation.
 func (l *Locks) Handle(op lockcore.Op) fiber.Handler {
-	return l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, op, nil) })
+	return As(op.String(), l.audited(func(c *fiber.Ctx, r *Record) error { return l.serve(c, r, op, nil) }))
 }
 
 // Refuse answers requests with a method that a lock endpoint does not know.
@@ -42,6 +44,7 @@ func (l *Locks) Refuse(allow string) fiber.Handler {
 func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		r := &Record{Time: time.Now()}
+		setUnread(c.Context().Conn(), false)
 		handle := Rescue(func(c *fiber.Ctx) error { return serve(c, r) })
 		if err := handle(c); err != nil {
 			r.Code = problem(err).Code
@@ -50,6 +53,7 @@ func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
 			}
 		}
 		l.Audit.write(c, r)
+		describe(c.Context(), r)
 		return nil
 	}
 }
@@ -82,12 +86,13 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 	}
 	charge := ratelimit.Charge{Project: principal.Project, Limit: project.LocksPerMinute}
 	sent := time.Now()
-	decision, err := l.decide(charge, command)
+	decision, err := l.decide(spanContext(c.Context()), charge, command)
 	if err != nil {
 		return unavailable(err)
 	}
 	r.decision(decision)
-	if err := admit(c, decision); err != nil {
+	if err := admit(c, decision, CodeRateLimited, "lock requests"); err != nil {
+		l.Refusals.Count(principal.Project, project.Name)
 		return err
 	}
 	if refusal != nil {
@@ -98,23 +103,30 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 
 // decide gives the store its time. It does not end when the client leaves: the
 // command may be on its way already.
-func (l *Locks) decide(charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.Timeout)
+func (l *Locks) decide(ctx context.Context, charge ratelimit.Charge, command lockcore.Command) (store.Decision, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Timeout)
 	defer cancel()
 	return l.Store.Decide(ctx, charge, command)
 }
 
-// admit writes where the quota stands, and refuses past it.
-func admit(c *fiber.Ctx, d store.Decision) error {
-	c.Set("X-RateLimit-Limit", strconv.FormatInt(d.Quota.Limit, 10))
-	c.Set("X-RateLimit-Remaining", strconv.FormatInt(d.Quota.Remaining(), 10))
-	c.Set("X-RateLimit-Reset", strconv.FormatInt(d.Quota.Reset.Unix(), 10))
+// Where a quota stands: on every answer to a request that was counted.
+const (
+	HeaderRateLimit     = "X-RateLimit-Limit"
+	HeaderRateRemaining = "X-RateLimit-Remaining"
+	HeaderRateReset     = "X-RateLimit-Reset" // Unix seconds of the window's end
+)
+
+// admit writes where the quota of what is counted stands, and refuses past it.
+func admit(c *fiber.Ctx, d store.Decision, code, counted string) error {
+	c.Set(HeaderRateLimit, strconv.FormatInt(d.Quota.Limit, 10))
+	c.Set(HeaderRateRemaining, strconv.FormatInt(d.Quota.Remaining(), 10))
+	c.Set(HeaderRateReset, strconv.FormatInt(d.Quota.Reset.Unix(), 10))
 	if d.Quota.Admitted {
 		return nil
 	}
 	return &Problem{
-		Status: fiber.StatusTooManyRequests, Code: CodeRateLimited, RetryAfter: d.Quota.RetryAfter(d.At),
-		Text: fmt.Sprintf("The project has used its %d lock requests of this minute.", d.Quota.Limit),
+		Status: fiber.StatusTooManyRequests, Code: code, RetryAfter: d.Quota.RetryAfter(d.At),
+		Text: fmt.Sprintf("The project has used its %d %s of this minute.", d.Quota.Limit, counted),
 	}
 }
 
@@ -137,7 +149,7 @@ func answer(c *fiber.Ctx, op lockcore.Op, d store.Decision, sent time.Time) erro
 	o := d.Outcome
 	lease := leaseBody{ExpiresAt: timestamp(o.ExpiresAt), Fence: o.Fence}
 	switch o.Verdict {
-	case lockcore.Granted:
+	case lockcore.Granted, lockcore.TakenOver, lockcore.Extended:
 		// The store decided after the request was sent, so by its clock it is no later than this.
 		if !d.At.Add(time.Since(sent)).Before(o.ExpiresAt) {
 			return unavailable(fmt.Errorf("%w: its answer came when the lease had ended", store.ErrUnknown))

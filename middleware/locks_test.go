@@ -17,11 +17,13 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/google/uuid"
 
+	"github.com/project-locks/gateway/api/apitest"
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
 	"github.com/project-locks/gateway/ratelimit"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // stub is a store that answers what a test tells it to, and remembers what it was asked.
@@ -49,6 +51,9 @@ type fixture struct {
 	key   string
 	audit *bytes.Buffer
 	log   *bytes.Buffer
+
+	records  *Audit
+	refusals *telemetry.Refusals
 }
 
 func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
@@ -70,9 +75,11 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 	previous := slog.Default()
 	slog.SetDefault(slog.New(slog.NewJSONHandler(f.log, nil)))
 	t.Cleanup(func() { slog.SetDefault(previous) })
+	f.records, f.refusals = NewAudit(f.audit, "test"), telemetry.NewRefusals(time.Now)
 	locks := &Locks{
 		Store: f.store, Timeout: time.Second, Credentials: cache,
-		Policy: func() *configs.Policy { return nil }, Audit: NewAudit(f.audit, "test"),
+		Policy: func() *configs.Policy { return nil }, Audit: f.records,
+		Refusals: f.refusals,
 	}
 	f.app = fiber.New(fiber.Config{ErrorHandler: WriteError, StreamRequestBody: true})
 	f.app.Post("/locks/:key/lease", locks.Handle(lockcore.Acquire))
@@ -84,9 +91,15 @@ func newFixture(t *testing.T, answer func() (store.Decision, error)) *fixture {
 // send makes a request with the service key and decodes the JSON answer.
 func (f *fixture) send(method, path, body string) (*http.Response, map[string]any) {
 	f.t.Helper()
+	return f.sendAs(uuid.NewString(), method, path, body)
+}
+
+func (f *fixture) sendAs(requestID, method, path, body string) (*http.Response, map[string]any) {
+	f.t.Helper()
 	request := httptest.NewRequestWithContext(f.t.Context(), method, path, strings.NewReader(body))
 	request.Header.Set("Authorization", "Bearer "+f.key)
 	request.Header.Set(HeaderLockToken, lockTokenText)
+	request.Header.Set(HeaderRequestID, requestID)
 	response, err := f.app.Test(request, -1)
 	if err != nil {
 		f.t.Fatal(err)
@@ -107,6 +120,21 @@ func (f *fixture) send(method, path, body string) (*http.Response, map[string]an
 
 func (f *fixture) acquire() (*http.Response, map[string]any) {
 	return f.send(http.MethodPost, "/locks/a/lease", `{"ttl_seconds": 5}`)
+}
+
+// wantDocumented holds an answer to acquire against the description of the API.
+func (f *fixture) wantDocumented(response *http.Response, body map[string]any) {
+	f.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	err = apitest.Open(f.t).Check(apitest.Answer{
+		Operation: "acquire", Status: response.StatusCode, Header: response.Header, Body: string(text),
+	})
+	if err != nil {
+		f.t.Error(err)
+	}
 }
 
 const lockTokenText = "6ba7b810-9dad-41d1-80b4-00c04fd430c8"
@@ -155,6 +183,7 @@ func TestFailuresOfTheStoreAreTold(t *testing.T) {
 			if response.StatusCode != c.status || body["code"] != c.code || body["outcome"] != c.outcome {
 				t.Errorf("status %d, body %v", response.StatusCode, body)
 			}
+			f.wantDocumented(response, body)
 			if text, _ := body["error"].(string); text == "" || strings.Contains(text, "hidden") {
 				t.Errorf("error text %q", text)
 			}

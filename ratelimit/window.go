@@ -15,9 +15,19 @@ const Length = time.Minute
 //go:embed window.lua
 var Script string
 
+// Counter is what is counted. Each has windows of its own.
+type Counter uint8
+
+// The counters of a project.
+const (
+	Locks    Counter = iota // requests to lock endpoints
+	Requests                // forwarded requests
+)
+
 // Charge asks to count one request against a project.
 type Charge struct {
 	Project uuid.UUID
+	Counter Counter
 	Limit   int64 // requests per window, at least 1
 }
 

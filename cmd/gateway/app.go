@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/valyala/fasthttp"
 
+	"github.com/project-locks/gateway/api"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 const (
@@ -22,8 +23,9 @@ const (
 	idleTimeout    = time.Minute      // of a kept connection between requests
 )
 
-// newApp is the public listener: every route is here.
-func newApp(locks *middleware.Locks) *fiber.App {
+// newApp is the public listener: every route is here. Without forward, there
+// are only the lock endpoints.
+func newApp(locks *middleware.Locks, forward *middleware.Forward, observer middleware.Observer) *fiber.App {
 	app := fiber.New(fiber.Config{
 		// Paths are matched as sent; the lock key is decoded once, by us, after that.
 		CaseSensitive: true, StrictRouting: true, UnescapePath: false,
@@ -42,10 +44,15 @@ func newApp(locks *middleware.Locks) *fiber.App {
 	app.Add(fiber.MethodGet, lock, locks.Handle(lockcore.Read))
 	app.Add(fiber.MethodDelete, lock, locks.Handle(lockcore.ForceRelease))
 	app.All(lock, locks.Refuse("GET, DELETE"))
+	if forward != nil {
+		app.Use(middleware.As(telemetry.Forward, forward.Handle))
+		app.Server().HeaderReceived = middleware.EarlyBody
+	}
 	app.Use(middleware.NotFound)
 
-	app.Server().ErrorHandler = func(c *fasthttp.RequestCtx, err error) { refuse(app, c, unread(err)) }
-	app.Server().Handler = frontDoor(app)
+	unreadable := func(c *fasthttp.RequestCtx, err error) { refuse(app, c, unread(err)) }
+	app.Server().Handler = observer.Handler(frontDoor(app))
+	app.Server().ErrorHandler = observer.Unread(unreadable)
 	return app
 }
 
@@ -66,8 +73,8 @@ func unread(err error) error {
 }
 
 // frontDoor stands before Fiber. It refuses what servers read in different
-// ways, and routes a method that Fiber does not know like one that no route
-// answers to; Fiber itself would answer it with plain text.
+// ways, and routes a method that Fiber does not know like one that no lock
+// endpoint answers to; Fiber itself would answer it with plain text.
 func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 	known, handle := app.Config().RequestMethods, app.Server().Handler
 	return func(c *fasthttp.RequestCtx) {
@@ -77,6 +84,7 @@ func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 			return
 		}
 		if !slices.Contains(known, string(c.Method())) {
+			middleware.KeepMethod(c)
 			c.Request.Header.SetMethod(fiber.MethodTrace)
 		}
 		handle(c)
@@ -102,7 +110,15 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
-	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/yaml")
+		_, _ = w.Write(api.Document) // a client that has left needs no answer
+	})
+	mux.HandleFunc("GET /jwks", func(w http.ResponseWriter, _ *http.Request) {
+		answerAdmin(w, http.StatusOK, g.keys.Status())
+	})
+	mux.Handle("GET /audit", g.records)
+	mux.Handle("GET /metrics", telemetry.Handler(g.metrics))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusNotFound, map[string]string{"error": "There is nothing at this path for this method."})
 	})

@@ -7,7 +7,9 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 // Set by the Makefile.
@@ -21,12 +23,29 @@ func (p process) check(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = newVerifier(settings)
-	if err := errors.Join(err, checkStore(ctx, settings)); err != nil {
+	if err := errors.Join(checkKeys(ctx, settings), checkTracing(ctx), checkStore(ctx, settings)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "configuration, policy and keys are usable; the store %s decides\n", settings.Store)
 	return err
+}
+
+func checkKeys(ctx context.Context, settings configs.Settings) error {
+	if !settings.JWKSURL.IsSet() {
+		_, err := newVerifier(settings, nil)
+		return err
+	}
+	// A KeyURL that nobody opened has no keys, and stands for some to come.
+	_, err := newVerifier(settings, new(auth.KeyURL))
+	if fetched := auth.CheckKeyURL(ctx, string(settings.JWKSURL.URL.Bytes())); fetched != nil {
+		err = errors.Join(err, fmt.Errorf("GATEWAY_JWKS_URL: %s: %w", settings.JWKSURL, fetched))
+	}
+	return err
+}
+
+func checkTracing(ctx context.Context) error {
+	tracing, err := telemetry.OpenTracing(version, instance())
+	return errors.Join(err, tracing.Close(ctx))
 }
 
 func checkStore(ctx context.Context, settings configs.Settings) error {

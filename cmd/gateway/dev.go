@@ -86,7 +86,11 @@ func (p process) welcome(g *gateway, data string) {
 		fmt.Fprintf(p.stderr, "gateway: no key to print: %v\n", err)
 		return
 	}
-	url := "http://" + g.public.Addr().String() + "/locks/demo"
+	public := "http://" + g.public.Addr().String()
+	if g.cert != nil {
+		public = "https://" + g.public.Addr().String()
+	}
+	url := public + "/locks/demo"
 	authorization := "-H 'Authorization: Bearer " + key + "'"
 	token := "-H 'X-Volcano-Lock-Token: " + uuid.NewSHA1(devProject, secret).String() + "'"
 	fmt.Fprintf(p.stdout, `
@@ -104,6 +108,6 @@ Acquire, renew, read and release the lock "demo":
   curl -i %s %s
   curl -i -X DELETE %s/lease %s %s
 
-`, "http://"+g.public.Addr().String(), g.admin.Addr(), data, devProject, key,
+`, public, g.admin.Addr(), data, devProject, key,
 		url, authorization, token, url, authorization, token, url, authorization, url, authorization, token)
 }

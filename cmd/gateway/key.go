@@ -108,7 +108,12 @@ func (p process) keyInspect(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	verifier, err := newVerifier(settings)
+	keys, err := openKeyURL(settings)
+	if err != nil {
+		return err
+	}
+	defer keys.Close() //nolint:errcheck // never fails
+	verifier, err := newVerifier(settings, keys)
 	if err != nil {
 		return err
 	}

@@ -86,3 +86,7 @@ func (c *boundedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()
 }
+
+// NetConn is the connection itself, as tls.Conn has it: forwarding looks there
+// whether the client has left.
+func (c *boundedConn) NetConn() net.Conn { return c.Conn }

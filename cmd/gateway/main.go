@@ -22,6 +22,7 @@ const usage = `gateway is the edge tier of an API: it decides lock requests.
   gateway key create    print a credential
   gateway key inspect   read a credential on stdin and print what the gateway makes of it
   gateway check         check configuration, policy file and store
+  gateway policy check  check one policy file before it is rolled out
   gateway version       print version, commit and Go version
 
 Every command explains its flags with -h. The environment variables are in README.md.
@@ -56,12 +57,13 @@ func run() (exitCode int) {
 
 func (p process) command(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"serve":       p.serve,
-		"dev":         p.dev,
-		"key create":  p.keyCreate,
-		"key inspect": p.keyInspect,
-		"check":       p.check,
-		"version":     p.version,
+		"serve":        p.serve,
+		"dev":          p.dev,
+		"key create":   p.keyCreate,
+		"key inspect":  p.keyInspect,
+		"check":        p.check,
+		"policy check": p.policyCheck,
+		"version":      p.version,
 	}
 	for words := min(2, len(args)); words > 0; words-- {
 		if run, found := commands[strings.Join(args[:words], " ")]; found {
@@ -84,15 +86,21 @@ func (p process) flags(name string) *flag.FlagSet {
 }
 
 func parse(set *flag.FlagSet, args []string) error {
-	switch err := set.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return err
-	case err != nil:
-		return errUsage // the flag package has said what is wrong
-	case set.NArg() > 0:
+	if err := set.Parse(args); err != nil {
+		return flagError(err)
+	}
+	if set.NArg() > 0 {
 		fmt.Fprintf(set.Output(), "%s takes no argument %q\n", set.Name(), set.Arg(0))
 		set.Usage()
 		return errUsage
 	}
 	return nil
+}
+
+// flagError makes a wrong flag a usage error: the flag package has said what is wrong.
+func flagError(err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	return errUsage
 }

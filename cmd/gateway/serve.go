@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,11 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
@@ -23,6 +26,7 @@ import (
 	"github.com/project-locks/gateway/lockcore/store/boltstore"
 	"github.com/project-locks/gateway/lockcore/store/redisstore"
 	"github.com/project-locks/gateway/middleware"
+	"github.com/project-locks/gateway/telemetry"
 )
 
 func (p process) serve(ctx context.Context, args []string) error {
@@ -65,13 +69,19 @@ func (p process) load(environ map[string]string) (configs.Settings, error) {
 // gateway is a process that serves.
 type gateway struct {
 	settings configs.Settings
+	metrics  *prometheus.Registry
+	tracing  *telemetry.Tracing // nil without traces
 	policy   *configs.PolicyFile
+	keys     *auth.KeyURL // nil without GATEWAY_JWKS_URL
 	store    store.Store
 	audit    io.Closer
+	cert     *configs.Certificate // nil without TLS
+	records  *middleware.Audit
 	public   net.Listener
 	admin    net.Listener
 	draining atomic.Bool
 	app      *fiber.App
+	forward  *middleware.Forward // nil without an upstream
 	adminApp *http.Server
 	failed   chan error // of a listener, room for both
 }
@@ -79,13 +89,16 @@ type gateway struct {
 // open opens everything, so that a wrong start fails at once, and completely.
 func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	settings.Policy = nil // from here on the file's owner has it
-	g := &gateway{settings: settings, failed: make(chan error, 2)}
+	g := &gateway{settings: settings, metrics: telemetry.NewRegistry(), failed: make(chan error, 2)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close())
 		}
 	}()
-	verifier, err := newVerifier(settings)
+	if g.keys, err = openKeyURL(settings); err != nil {
+		return nil, err
+	}
+	verifier, err := newVerifier(settings, g.keys)
 	if err != nil {
 		return nil, err
 	}
@@ -96,35 +109,51 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.policy, err = configs.OpenPolicyFile(settings.PolicyFile, credentials.Empty); err != nil {
 		return nil, fmt.Errorf("GATEWAY_POLICY_FILE: %w", err)
 	}
+	if g.tracing, err = telemetry.OpenTracing(version, instance()); err != nil {
+		return nil, err
+	}
 	opened, err := openStore(settings)
 	if err != nil {
 		return nil, err
 	}
-	g.store = store.NewExhausted(store.NewGuard(opened, settings.StoreTimeout))
+	g.store = store.NewExhausted(g.measure(opened))
 	out, err := p.openAudit(settings.AuditLog)
 	if err != nil {
 		return nil, err
 	}
-	g.audit = out
+	g.audit, g.records = out, middleware.NewAudit(out, instance())
 	if g.public, err = listen("GATEWAY_ADDR", settings.Addr); err != nil {
 		return nil, err
+	}
+	g.public = bounded(middleware.Linger(g.public), connectionLimit())
+	if settings.TLSCert != "" {
+		if g.cert, err = configs.OpenCertificate(settings.TLSCert, settings.TLSKey); err != nil {
+			return nil, err
+		}
+		g.public = tls.NewListener(g.public, encryption(g.cert))
 	}
 	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
 		return nil, err
 	}
-	g.app = newApp(&middleware.Locks{
+	locks := &middleware.Locks{
 		Store:       g.store,
 		Timeout:     settings.StoreTimeout,
 		Credentials: credentials,
 		Policy:      g.policy.Current,
-		Audit:       middleware.NewAudit(out, instance()),
-	})
+		Audit:       g.records,
+		Refusals:    telemetry.NewRefusals(time.Now),
+	}
+	locks.Audit.Trusted = settings.TrustedProxies
+	if settings.Upstream.IsSet() {
+		g.forward = middleware.NewForward(settings, locks, g.tracing)
+	}
+	g.app = newApp(locks, g.forward, g.observe(locks))
 	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
 	return g, nil
 }
 
 func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
-	go func() { g.failed <- g.app.Listener(bounded(g.public, connectionLimit())) }()
+	go func() { g.failed <- g.app.Listener(g.public) }()
 	go func() { g.failed <- g.adminApp.Serve(g.admin) }()
 	if err := g.untilStopped(ctx, hangup); err != nil {
 		return err
@@ -133,18 +162,28 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 	g.draining.Store(true)
 	drain, cancel := context.WithTimeout(context.Background(), g.settings.ShutdownTimeout)
 	defer cancel()
+	var forwarding sync.WaitGroup
+	forwarding.Go(func() { g.forward.Drain(drain) })
 	if err := g.app.ShutdownWithContext(drain); err != nil {
 		slog.Warn("some requests did not finish in time", "error", err)
+	}
+	forwarding.Wait()
+	if err := g.tracing.Close(drain); err != nil {
+		slog.Warn("some traces could not be sent in time", "error", err)
 	}
 	return nil
 }
 
-// untilStopped waits for the end of ctx. Meanwhile a hang-up reloads the policy.
+// untilStopped waits for the end of ctx. Meanwhile a hang-up reloads what can be reloaded.
 func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) error {
 	for {
 		select {
 		case <-hangup:
+			g.keys.Refresh()
 			g.policy.Reload()
+			if g.cert != nil {
+				g.cert.Reload()
+			}
 		case err := <-g.failed:
 			return fmt.Errorf("a listener failed: %w", err)
 		case <-ctx.Done():
@@ -164,6 +203,10 @@ func (g *gateway) close() error {
 			_ = l.Close() // a server that ran has closed it
 		}
 	}
+	errs = append(errs, g.forward.Close())
+	if g.cert != nil {
+		errs = append(errs, g.cert.Close())
+	}
 	if g.audit != nil {
 		errs = append(errs, g.audit.Close())
 	}
@@ -173,6 +216,7 @@ func (g *gateway) close() error {
 	if g.policy != nil {
 		errs = append(errs, g.policy.Close())
 	}
+	errs = append(errs, g.keys.Close())
 	return errors.Join(errs...)
 }
 
@@ -182,6 +226,11 @@ func listen(setting, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w: choose another address, or stop what listens there", setting, err)
 	}
 	return l, nil
+}
+
+// encryption of the public listener. HTTP/1.1 is all that it speaks.
+func encryption(cert *configs.Certificate) *tls.Config {
+	return &tls.Config{GetCertificate: cert.Get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
 }
 
 func openStore(settings configs.Settings) (store.Store, error) {
@@ -199,9 +248,22 @@ func openStore(settings configs.Settings) (store.Store, error) {
 	return s, nil
 }
 
-func newVerifier(settings configs.Settings) (*auth.Verifier, error) {
+// openKeyURL returns nil without a URL.
+func openKeyURL(settings configs.Settings) (*auth.KeyURL, error) {
+	if !settings.JWKSURL.IsSet() {
+		return nil, nil
+	}
+	keys, err := auth.OpenKeyURL(string(settings.JWKSURL.URL.Bytes()))
+	if err != nil {
+		return nil, fmt.Errorf("GATEWAY_JWKS_URL: %w", err)
+	}
+	return keys, nil
+}
+
+func newVerifier(settings configs.Settings, keys *auth.KeyURL) (*auth.Verifier, error) {
 	config := auth.Config{
 		JWKS:     settings.JWKS.Bytes(),
+		KeyURL:   keys,
 		Issuer:   settings.JWTIssuer,
 		Audience: settings.JWTAudience,
 		Now:      time.Now,

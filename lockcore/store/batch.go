@@ -18,6 +18,15 @@ type Batcher struct {
 	closing chan struct{} // closed to stop the workers
 	workers sync.WaitGroup
 	once    sync.Once
+
+	batches, calls atomic.Uint64 // that were run
+}
+
+// BatchStats is what a Batcher has done, and has to do.
+type BatchStats struct {
+	Batches uint64 // that were run
+	Calls   uint64 // in them
+	Waiting int    // calls that no worker has taken yet
 }
 
 // Call is one request on its way through a Batcher.
@@ -101,6 +110,8 @@ func (b *Batcher) work(run func([]*Call)) {
 		if len(batch) == 0 {
 			continue
 		}
+		b.batches.Add(1)
+		b.calls.Add(uint64(len(batch)))
 		run(batch)
 		for _, call := range batch {
 			close(call.done)
@@ -129,5 +140,7 @@ func (b *Batcher) gather(batch []*Call) []*Call {
 	return kept
 }
 
-// Waiting is how many calls no worker has taken yet.
-func (b *Batcher) Waiting() int { return len(b.queue) }
+// Stats may be asked at any time.
+func (b *Batcher) Stats() BatchStats {
+	return BatchStats{Batches: b.batches.Load(), Calls: b.calls.Load(), Waiting: len(b.queue)}
+}

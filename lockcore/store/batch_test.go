@@ -55,7 +55,7 @@ func TestCallsThatWaitTogetherFormOneBatch(t *testing.T) {
 	for i := range waiting {
 		results = append(results, start(t.Context(), b, int64(i+2)))
 	}
-	for b.Waiting() < waiting {
+	for b.Stats().Waiting < waiting {
 		time.Sleep(time.Millisecond)
 	}
 	close(g.open)
@@ -110,7 +110,7 @@ func TestClosingFinishesWhatIsUnderWayAndRefusesTheRest(t *testing.T) {
 	underWay := start(t.Context(), b, 1)
 	<-g.entered
 	queued := start(t.Context(), b, 2)
-	for b.Waiting() < 1 {
+	for b.Stats().Waiting < 1 {
 		time.Sleep(time.Millisecond)
 	}
 	closed := make(chan struct{})

@@ -20,7 +20,12 @@ type Exhausted struct {
 
 	mu       sync.RWMutex
 	reset    time.Time // end of the window that all projects are exhausted in
-	projects map[uuid.UUID]exhaustion
+	projects map[counter]exhaustion
+}
+
+type counter struct {
+	project uuid.UUID
+	counts  ratelimit.Counter
 }
 
 // exhaustion is a refusal by the store. When it was sent and received bound
@@ -32,7 +37,7 @@ type exhaustion struct {
 
 // NewExhausted remembers for s.
 func NewExhausted(s Store) *Exhausted {
-	return &Exhausted{Store: s, projects: map[uuid.UUID]exhaustion{}}
+	return &Exhausted{Store: s, projects: map[counter]exhaustion{}}
 }
 
 // Decide implements Store.
@@ -43,14 +48,14 @@ func (e *Exhausted) Decide(ctx context.Context, charge ratelimit.Charge, command
 	sent := time.Now()
 	d, err := e.Store.Decide(ctx, charge, command)
 	if err == nil && !d.Quota.Admitted {
-		e.remember(charge.Project, exhaustion{Decision: d, sent: sent, received: time.Now()})
+		e.remember(counter{charge.Project, charge.Counter}, exhaustion{Decision: d, sent: sent, received: time.Now()})
 	}
 	return d, err
 }
 
 func (e *Exhausted) recall(charge ratelimit.Charge) (Decision, bool) {
 	e.mu.RLock()
-	x, known := e.projects[charge.Project]
+	x, known := e.projects[counter{charge.Project, charge.Counter}]
 	e.mu.RUnlock()
 	// The store's clock is at most this far: better to ask the store a moment too early than too late.
 	if !known || x.Quota.Limit != charge.Limit || !x.At.Add(time.Since(x.sent)).Before(x.Quota.Reset) {
@@ -63,12 +68,12 @@ func (e *Exhausted) recall(charge ratelimit.Charge) (Decision, bool) {
 
 // remember keeps the refusals of one window only, so memory is bounded by the
 // projects that can exceed their quotas within a minute.
-func (e *Exhausted) remember(project uuid.UUID, x exhaustion) {
+func (e *Exhausted) remember(key counter, x exhaustion) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !x.Quota.Reset.Equal(e.reset) {
 		e.reset = x.Quota.Reset
 		clear(e.projects)
 	}
-	e.projects[project] = x
+	e.projects[key] = x
 }

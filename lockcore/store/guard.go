@@ -58,6 +58,9 @@ func (g *Guard) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 	return d, err
 }
 
+// Down reports whether the store is known to be down.
+func (g *Guard) Down() bool { return g.down.Load() != nil }
+
 // Close implements Store.
 func (g *Guard) Close() error {
 	g.stop()

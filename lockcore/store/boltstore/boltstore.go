@@ -36,7 +36,12 @@ type Store struct {
 
 	// The batcher's one worker alone uses these.
 	minute  time.Time // of the decision made last
-	windows map[uuid.UUID]ratelimit.Window
+	windows map[counter]ratelimit.Window
+}
+
+type counter struct {
+	project uuid.UUID
+	counts  ratelimit.Counter
 }
 
 // Open opens the file at path, made with its folder when missing. It fails at
@@ -62,7 +67,7 @@ func open(path string, now func() time.Time) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("preparing store file %s: %w", path, err), db.Close())
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{db: db, clock: &clock{now: now}, windows: map[uuid.UUID]ratelimit.Window{}, stop: stop}
+	s := &Store{db: db, clock: &clock{now: now}, windows: map[counter]ratelimit.Window{}, stop: stop}
 	s.batcher = store.NewBatcher(1, s.run)
 	s.sweeper.Go(func() { s.sweepUntil(ctx) })
 	return s, nil
@@ -75,6 +80,9 @@ func (s *Store) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 
 // Ping implements store.Store.
 func (s *Store) Ping(ctx context.Context) error { return store.Probe(ctx, s) }
+
+// Batches tells how calls were grouped.
+func (s *Store) Batches() store.BatchStats { return s.batcher.Stats() }
 
 // Close implements store.Store.
 func (s *Store) Close() error {
@@ -145,8 +153,9 @@ func (s *Store) count(charge ratelimit.Charge, now time.Time) ratelimit.Result {
 		s.minute = minute
 		clear(s.windows)
 	}
-	w, result := ratelimit.Take(s.windows[charge.Project], charge, now)
-	s.windows[charge.Project] = w
+	key := counter{charge.Project, charge.Counter}
+	w, result := ratelimit.Take(s.windows[key], charge, now)
+	s.windows[key] = w
 	return result
 }
 

@@ -7,18 +7,16 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-
-	"github.com/project-locks/gateway/lockcore"
 )
 
 const (
 	sweepSize  = 1000                  // records looked at in one go
 	sweepPause = time.Second           // between goes
-	sweepHaste = 10 * time.Millisecond // instead, while much of what is found has expired
+	sweepHaste = 10 * time.Millisecond // instead, while much of what is found is forgotten
 )
 
 // sweepUntil walks over all records, a small batch at a time, and removes
-// those that have expired: names used once must not fill the file.
+// those that are forgotten: names used once must not fill the file.
 func (s *Store) sweepUntil(ctx context.Context) {
 	var position []byte
 	pause := time.NewTimer(sweepPause)
@@ -31,7 +29,7 @@ func (s *Store) sweepUntil(ctx context.Context) {
 		}
 		next, removed, err := s.sweep(position)
 		if err != nil {
-			slog.Error("removing expired leases failed; they stay until the next round", "error", err)
+			slog.Error("removing forgotten leases failed; they stay until the next round", "error", err)
 		}
 		position = next
 		if removed > sweepSize/4 {
@@ -42,10 +40,10 @@ func (s *Store) sweepUntil(ctx context.Context) {
 	}
 }
 
-// sweep removes the expired leases among the records from position on and
+// sweep removes the forgotten leases among the records from position on and
 // returns the position to go on from, nil for the beginning.
 func (s *Store) sweep(position []byte) (next []byte, removed int, err error) {
-	var expired [][]byte
+	var forgotten [][]byte
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(leasesBucket).Cursor()
 		k, v := c.Seek(position)
@@ -53,21 +51,21 @@ func (s *Store) sweep(position []byte) (next []byte, removed int, err error) {
 			if k == nil {
 				return nil
 			}
-			if s.isFree(v) {
-				expired = append(expired, bytes.Clone(k))
+			if s.isForgotten(v) {
+				forgotten = append(forgotten, bytes.Clone(k))
 			}
 			k, v = c.Next()
 		}
 		next = bytes.Clone(k)
 		return nil
 	})
-	if err != nil || len(expired) == 0 {
+	if err != nil || len(forgotten) == 0 {
 		return next, 0, err
 	}
-	return next, len(expired), s.db.Update(func(tx *bbolt.Tx) error {
+	return next, len(forgotten), s.db.Update(func(tx *bbolt.Tx) error {
 		leases := tx.Bucket(leasesBucket)
-		for _, k := range expired {
-			if !s.isFree(leases.Get(k)) {
+		for _, k := range forgotten {
+			if !s.isForgotten(leases.Get(k)) {
 				continue // acquired again in between
 			}
 			if err := leases.Delete(k); err != nil {
@@ -78,8 +76,8 @@ func (s *Store) sweep(position []byte) (next []byte, removed int, err error) {
 	})
 }
 
-// isFree leaves a record that it cannot read to be reported by the next decision.
-func (s *Store) isFree(record []byte) bool {
+// isForgotten leaves a record that it cannot read to be reported by the next decision.
+func (s *Store) isForgotten(record []byte) bool {
 	lease, err := decodeLease(record)
-	return err == nil && lease.Phase(s.clock.read()) == lockcore.Free
+	return err == nil && lease.Forgotten(s.clock.read())
 }

@@ -1,8 +1,8 @@
 -- One decision: count the request, move the lease, at one moment. Joined after clock.lua, window.lua and lease.lua.
 --
--- KEYS  1 quota   string '<start of window in microseconds>:<count>', expires by itself
+-- KEYS  1 quota   of what is counted: string '<start of window in microseconds>:<count>', expires by itself
 --       2 fence   string, last fencing token of the project, never expires
---       3 lease   hash owner, fence, expires, deadline (milliseconds), expires by itself at E + grace
+--       3 lease   hash owner, fence, expires, deadline (milliseconds), expires by itself at E + grace + memory
 -- ARGV  1 requests per window  2 operation  3 owner  4 ttl in milliseconds
 -- Returns strings: now in microseconds, admitted (1 or 0), count, verdict, fencing token, E in milliseconds;
 -- the last two are 0 where the verdict tells of no lease.
@@ -59,7 +59,7 @@ if old and not lease then
 elseif lease ~= old then
   redis.call('HSET', lease_key, 'owner', lease.owner, 'fence', text(lease.fence),
     'expires', text(lease.expires), 'deadline', text(lease.deadline))
-  redis.call('PEXPIREAT', lease_key, text(lease.expires + GRACE))
+  redis.call('PEXPIREAT', lease_key, text(lease.expires + GRACE + MEMORY))
 end
 
 return {

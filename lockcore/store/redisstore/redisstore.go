@@ -86,6 +86,12 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.eachMaster(ctx, refuseEviction)
 }
 
+// Batches tells how calls were grouped.
+func (s *Store) Batches() store.BatchStats { return s.batcher.Stats() }
+
+// Pool tells of the connections, in a cluster of those to all nodes.
+func (s *Store) Pool() *redis.PoolStats { return s.client.PoolStats() }
+
 // Close implements store.Store. Closing the connections first ends what waits
 // for a server that does not answer.
 func (s *Store) Close() error {
@@ -173,8 +179,11 @@ func (l lastArgument) MarshalBinary() ([]byte, error) {
 	return strconv.AppendInt(nil, l.ttl.Milliseconds(), 10), nil
 }
 
+// quotas are the names of the counters' records.
+var quotas = [...]string{ratelimit.Locks: ":quota", ratelimit.Requests: ":requests"}
+
 // keys names the records of a call, in one hash slot per project.
 func keys(call *store.Call) [3]string {
 	project := "{" + call.Charge.Project.String() + "}"
-	return [3]string{project + ":quota", project + ":fence", project + ":lease:" + call.Command.Key}
+	return [3]string{project + quotas[call.Charge.Counter], project + ":fence", project + ":lease:" + call.Command.Key}
 }

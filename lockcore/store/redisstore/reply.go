@@ -99,7 +99,7 @@ func tellable(d store.Decision) bool {
 		return false
 	}
 	switch o.Verdict {
-	case lockcore.Granted:
+	case lockcore.Granted, lockcore.TakenOver, lockcore.Extended:
 		return o.ExpiresAt.After(d.At)
 	case lockcore.LockHeld:
 		return o.AvailableAt().After(d.At)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
+	"github.com/project-locks/gateway/lockcore/store/storetest"
 )
 
 // answer is an error that the server has written.
@@ -74,6 +75,8 @@ func TestAFailureSaysWhatIsKnownOfIt(t *testing.T) {
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{
 		"4503599627370497 1 1 granted 4503599627370497 4503599632370",
+		"4503599627370497 1 1 taken_over 4503599627370497 4503599632370",
+		"4503599627370497 1 1 extended 4503599627370496 4503599632370",
 		"4503599627370497 1 10 lock_held 1 4503599627370",
 		"4503599627370497 1 2 observed 0 0",
 		"4503599627370497 1 2 observed 7 4503599699999",
@@ -83,7 +86,7 @@ func FuzzReply(f *testing.F) {
 		"4503599627370497 1 1 nothing 0 0",
 		"0 1 1 nothing 0 0", "-1 1 1 nothing 0 0", "9007199254740992 1 1 nothing 0 0",
 		"1 2 1 nothing 0 0", "1 2 10 nothing 0 0", "1 1 0 nothing 0 0", "1 1 11 nothing 0 0", "1 0 9 nothing 0 0", "1 0 10 released 0 0",
-		"1 1 1 granted 0 0", "1 1 1 granted 1 0", "1 1 1 granted 0 99999", "9999999 1 1 granted 1 9999", "1 1 1 released 1 99999",
+		"1 1 1 granted 0 0", "1 1 1 granted 1 0", "1 1 1 taken_over 0 0", "1 1 1 extended 0 0", "1 1 1 granted 0 99999", "9999999 1 1 granted 1 9999", "1 1 1 released 1 99999",
 		"9007199254740991 1 1 lock_held 1 1", "1 1 1 stolen 0 0", "4.5e+15 1 1 nothing 0 0", "+1 1 1 nothing 0 0", "", "1 1 1 nothing 0 0 0",
 	} {
 		f.Add(seed, int64(10))
@@ -120,7 +123,7 @@ func FuzzReply(f *testing.F) {
 			"the token is a token":                       o.Fence >= 0 && o.Fence <= digits,
 			"a token has an expiry, an expiry a token":   (o.Fence > 0) == o.Held(),
 			"what is not admitted is not carried out":    q.Admitted || o == lockcore.Outcome{},
-			"what is granted is held":                    o.Verdict != lockcore.Granted || o.ExpiresAt.After(d.At),
+			"what is given is held":                      !storetest.Gives(o.Verdict) || o.ExpiresAt.After(d.At),
 			"what is refused is another's":               o.Verdict != lockcore.LockHeld || o.Held(),
 			"what is released is told of no more":        o.Verdict != lockcore.Released || !o.Held(),
 			"what is told is not over":                   !o.Held() || o.AvailableAt().After(d.At),

@@ -29,10 +29,12 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}{
 		{"a lease goes through its phases", testPhases},
 		{"renewals stop at the deadline", testDeadline},
+		{"a takeover is told for five minutes", testTakeover},
 		{"fencing tokens rise across every way a lease can end", testFencing},
 		{"fencing tokens are exact digits", testFencingDigits},
 		{"projects and keys are apart, however their names join", testNamesApart},
 		{"every admitted request counts, whatever it does", testCounting},
+		{"lock requests and forwarded requests are counted apart", testCountersApart},
 		{"past the limit nothing is performed until the minute ends", testLimit},
 		{"parallel requests are admitted exactly up to the limit", testParallelLimit},
 		{"of parallel acquires one wins", testParallelAcquire},
@@ -109,8 +111,8 @@ func testPhases(t *testing.T, d *driver) {
 		t.Fatalf("E is %v, want %v", first.ExpiresAt, want)
 	}
 	d.at(ttl - lockcore.Margin - time.Microsecond) // held
-	again := d.expect(lockcore.Granted, lockcore.Acquire, Me, 2*ttl)
-	renewed := d.expect(lockcore.Granted, lockcore.Renew, Me, ttl)
+	again := d.expect(lockcore.Extended, lockcore.Acquire, Me, 2*ttl)
+	renewed := d.expect(lockcore.Extended, lockcore.Renew, Me, ttl)
 	if again.Fence != first.Fence || renewed.Fence != first.Fence {
 		t.Fatalf("tokens %d, %d, %d of one lease differ", first.Fence, again.Fence, renewed.Fence)
 	}
@@ -131,7 +133,7 @@ func testPhases(t *testing.T, d *driver) {
 	d.expectHeld(false)
 	d.expect(lockcore.OwnershipLost, lockcore.Renew, Me, ttl)
 	d.expectHeld(false)
-	taken := d.expect(lockcore.Granted, lockcore.Acquire, Other, ttl)
+	taken := d.expect(lockcore.TakenOver, lockcore.Acquire, Other, ttl)
 	if taken.Fence <= first.Fence {
 		t.Fatalf("the new lease's token %d is not above %d", taken.Fence, first.Fence)
 	}
@@ -147,13 +149,36 @@ func testDeadline(t *testing.T, d *driver) {
 	deadline := T.Add(lockcore.MaxLifetime)
 	d.at(time.Hour)
 	for _, op := range []lockcore.Op{lockcore.Renew, lockcore.Acquire} {
-		if got := d.expect(lockcore.Granted, op, Me, lockcore.MaxTTL); !got.ExpiresAt.Equal(deadline) {
+		if got := d.expect(lockcore.Extended, op, Me, lockcore.MaxTTL); !got.ExpiresAt.Equal(deadline) {
 			t.Fatalf("%v moved E to %v, past the deadline %v", op, got.ExpiresAt, deadline)
 		}
 	}
-	if got := d.expect(lockcore.Granted, lockcore.Renew, Me, ttl); !got.ExpiresAt.Equal(d.now.Add(ttl)) {
+	if got := d.expect(lockcore.Extended, lockcore.Renew, Me, ttl); !got.ExpiresAt.Equal(d.now.Add(ttl)) {
 		t.Fatalf("a shorter TTL left E at %v", got.ExpiresAt)
 	}
+}
+
+func testTakeover(_ *testing.T, d *driver) {
+	forgotten := ttl + lockcore.Grace + lockcore.Memory
+	for round, c := range []struct {
+		after time.Duration
+		by    uuid.UUID
+		want  lockcore.Verdict
+	}{
+		{ttl + lockcore.Grace, Other, lockcore.TakenOver},
+		{forgotten - time.Microsecond, Other, lockcore.TakenOver},
+		{forgotten, Other, lockcore.Granted},
+		{ttl + lockcore.Grace, Me, lockcore.Granted}, // its own, which had expired
+	} {
+		start := time.Duration(round) * time.Hour
+		d.at(start)
+		d.expect(lockcore.Granted, lockcore.Acquire, Me, ttl)
+		d.at(start + c.after)
+		d.expectHeld(false) // whatever is remembered of it
+		d.expect(c.want, lockcore.Acquire, c.by, ttl)
+	}
+	d.expect(lockcore.Released, lockcore.Release, Me, 0)
+	d.expect(lockcore.Granted, lockcore.Acquire, Other, ttl) // nothing expired
 }
 
 func testFencing(t *testing.T, d *driver) {
@@ -216,6 +241,19 @@ func testCounting(t *testing.T, d *driver) {
 		want := ratelimit.NewResult(true, 20, int64(i+1), d.now)
 		if got != want {
 			t.Fatalf("request %d (%v): quota %+v, want %+v", i+1, op, got, want)
+		}
+	}
+}
+
+func testCountersApart(t *testing.T, d *driver) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for i := range int64(2) {
+		for _, counter := range []ratelimit.Counter{ratelimit.Locks, ratelimit.Requests} {
+			got, err := d.Store.Decide(ctx, ratelimit.Charge{Project: d.project, Counter: counter, Limit: 2}, lockcore.Command{})
+			if err != nil || got.Quota != ratelimit.NewResult(true, 2, i+1, d.now) {
+				t.Fatalf("request %d of counter %v: %+v, %v", i+1, counter, got.Quota, err)
+			}
 		}
 	}
 }

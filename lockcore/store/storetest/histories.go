@@ -46,6 +46,7 @@ func testRandomHistories(t *testing.T, d *driver) {
 	moves := []time.Duration{
 		0, time.Microsecond, time.Millisecond, 999 * time.Millisecond, time.Second,
 		4 * time.Second, 5 * time.Second, 6*time.Second - time.Microsecond, 6 * time.Second, time.Minute,
+		lockcore.Memory, lockcore.Memory + 6*time.Second - time.Microsecond, lockcore.Memory + 6*time.Second,
 		lockcore.MaxLifetime - 3*time.Second,
 	}
 	elapsed := time.Duration(0)
@@ -68,7 +69,7 @@ func testRandomHistories(t *testing.T, d *driver) {
 				r.Fatalf("%v by %v at T%+v:\n got %+v\nwant %+v", command.Op, command.Owner, elapsed, got, want)
 			}
 			at := lock{charge.Project, command.Key}
-			if got.Outcome.Verdict == lockcore.Granted {
+			if Gives(got.Outcome.Verdict) {
 				if got.Outcome.Fence < tokens[at].Fence {
 					r.Fatalf("token %d of %q after %d", got.Outcome.Fence, command.Key, tokens[at].Fence)
 				}
@@ -76,4 +77,9 @@ func testRandomHistories(t *testing.T, d *driver) {
 			}
 		}
 	})
+}
+
+// Gives reports whether a verdict makes the caller the owner.
+func Gives(v lockcore.Verdict) bool {
+	return v == lockcore.Granted || v == lockcore.TakenOver || v == lockcore.Extended
 }

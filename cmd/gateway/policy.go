@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/project-locks/gateway/configs"
+)
+
+// policyCheck validates a policy file before it is rolled out.
+func (p process) policyCheck(_ context.Context, args []string) error {
+	flags := p.flags("policy check FILE")
+	if err := flags.Parse(args); err != nil {
+		return flagError(err)
+	}
+	if flags.NArg() != 1 {
+		return errors.New("policy check takes one argument: the policy file")
+	}
+	policy, err := configs.ReadPolicy(flags.Arg(0))
+	if err != nil {
+		return fmt.Errorf("the policy is not usable:\n%w", err)
+	}
+	_, err = fmt.Fprintf(p.stdout, "the policy is usable; it names %d projects\n", policy.Projects())
+	return err
+}
