@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup run build test lint bench modules gcc redis install-redis
+.PHONY: help setup run build test lint bench fuzz modules gcc redis install-redis
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := .tools/bin/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -34,6 +34,15 @@ lint: $(GOLANGCI_LINT) ## Look for mistakes and wrong formatting
 
 bench: redis modules ## Run all benchmarks
 	go test -run='^$$' -bench=. -timeout=$(TIMEOUT) ./...
+
+# Package:target. Each runs for FUZZTIME; what it finds becomes a seed in testdata/fuzz.
+FUZZTIME := 1m
+FUZZ := auth:FuzzVerify auth:FuzzSignedClaims configs:FuzzParsePolicy middleware:FuzzDecodeKey \
+	middleware:FuzzDecodeTTL middleware:FuzzSpellingsOfLocks lockcore/store/redisstore:FuzzReply
+
+fuzz: modules ## Feed each decoder with made-up input, a minute each
+	@for t in $(FUZZ); do echo $$t; \
+		go test ./$${t%:*} -run='^$$' -fuzz="^$${t#*:}$$" -fuzztime=$(FUZZTIME) || exit 1; done
 
 build: ## Build the static binary ./gateway
 	CGO_ENABLED=0 go build -tags $(TAGS) -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o gateway ./cmd/gateway
