@@ -31,6 +31,15 @@ type Charge struct {
 	Limit   int64 // requests per window, at least 1
 }
 
+// Account is what has a Window of its own: one counter of one project.
+type Account struct {
+	Project uuid.UUID
+	Counter Counter
+}
+
+// Account is where the charge is counted.
+func (c Charge) Account() Account { return Account{c.Project, c.Counter} }
+
 // Window is what is remembered of a project: the requests counted in the
 // window that starts at Start. The zero Window has counted nothing.
 type Window struct {

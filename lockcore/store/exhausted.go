@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/ratelimit"
 )
@@ -20,12 +18,7 @@ type Exhausted struct {
 
 	mu       sync.RWMutex
 	reset    time.Time // end of the window that all projects are exhausted in
-	projects map[counter]exhaustion
-}
-
-type counter struct {
-	project uuid.UUID
-	counts  ratelimit.Counter
+	projects map[ratelimit.Account]exhaustion
 }
 
 // exhaustion is a refusal by the store. When it was sent and received bound
@@ -37,7 +30,7 @@ type exhaustion struct {
 
 // NewExhausted remembers for s.
 func NewExhausted(s Store) *Exhausted {
-	return &Exhausted{Store: s, projects: map[counter]exhaustion{}}
+	return &Exhausted{Store: s, projects: map[ratelimit.Account]exhaustion{}}
 }
 
 // Decide implements Store.
@@ -48,14 +41,14 @@ func (e *Exhausted) Decide(ctx context.Context, charge ratelimit.Charge, command
 	sent := time.Now()
 	d, err := e.Store.Decide(ctx, charge, command)
 	if err == nil && !d.Quota.Admitted {
-		e.remember(counter{charge.Project, charge.Counter}, exhaustion{Decision: d, sent: sent, received: time.Now()})
+		e.remember(charge.Account(), exhaustion{Decision: d, sent: sent, received: time.Now()})
 	}
 	return d, err
 }
 
 func (e *Exhausted) recall(charge ratelimit.Charge) (Decision, bool) {
 	e.mu.RLock()
-	x, known := e.projects[counter{charge.Project, charge.Counter}]
+	x, known := e.projects[charge.Account()]
 	e.mu.RUnlock()
 	// The store's clock is at most this far: better to ask the store a moment too early than too late.
 	if !known || x.Quota.Limit != charge.Limit || !x.At.Add(time.Since(x.sent)).Before(x.Quota.Reset) {
@@ -68,12 +61,12 @@ func (e *Exhausted) recall(charge ratelimit.Charge) (Decision, bool) {
 
 // remember keeps the refusals of one window only, so memory is bounded by the
 // projects that can exceed their quotas within a minute.
-func (e *Exhausted) remember(key counter, x exhaustion) {
+func (e *Exhausted) remember(account ratelimit.Account, x exhaustion) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !x.Quota.Reset.Equal(e.reset) {
 		e.reset = x.Quota.Reset
 		clear(e.projects)
 	}
-	e.projects[key] = x
+	e.projects[account] = x
 }

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
@@ -36,12 +35,7 @@ type Store struct {
 
 	// The batcher's one worker alone uses these.
 	minute  time.Time // of the decision made last
-	windows map[counter]ratelimit.Window
-}
-
-type counter struct {
-	project uuid.UUID
-	counts  ratelimit.Counter
+	windows map[ratelimit.Account]ratelimit.Window
 }
 
 // Open opens the file at path, made with its folder when missing. It fails at
@@ -67,7 +61,7 @@ func open(path string, now func() time.Time) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("preparing store file %s: %w", path, err), db.Close())
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Store{db: db, clock: &clock{now: now}, windows: map[counter]ratelimit.Window{}, stop: stop}
+	s := &Store{db: db, clock: &clock{now: now}, windows: map[ratelimit.Account]ratelimit.Window{}, stop: stop}
 	s.batcher = store.NewBatcher(1, s.run)
 	s.sweeper.Go(func() { s.sweepUntil(ctx) })
 	return s, nil
@@ -153,7 +147,7 @@ func (s *Store) count(charge ratelimit.Charge, now time.Time) ratelimit.Result {
 		s.minute = minute
 		clear(s.windows)
 	}
-	key := counter{charge.Project, charge.Counter}
+	key := charge.Account()
 	w, result := ratelimit.Take(s.windows[key], charge, now)
 	s.windows[key] = w
 	return result
