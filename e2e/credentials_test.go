@@ -50,7 +50,7 @@ func bare(key string) string { return key[len("sk-"):] }
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	keys := newKeys(t)
-	g := start(t, settings{"GATEWAY_JWKS_FILE": keySet(t, keys)})
+	g := start(t, settings{"GATEWAY_JWKS_FILE": writeFile(t, "jwks.json", keySet(t, keys))})
 	cases := grantedCases(t, g)
 	cases = append(cases, forgedCases(t, g, keys)...)
 	cases = append(cases, claimCases(t, g)...)

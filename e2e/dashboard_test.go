@@ -117,21 +117,24 @@ func ordinary(t *testing.T, g *gateway) {
 	c.release("key", owner).want(http.StatusNoContent, "")
 	c.forceRelease("key").want(http.StatusNoContent, "")
 	c.do(request{method: http.MethodPut, path: "/locks/key"}).want(http.StatusMethodNotAllowed, "method_not_allowed")
-	c.do(request{method: http.MethodGet, path: "/nowhere"}).want(http.StatusNotFound, "not_found")
+	c.do(pages("/Locks/key")).want(http.StatusNotFound, "not_found")
 }
 
 func TestEveryQueryOfTheDashboardAnswers(t *testing.T) {
 	t.Parallel()
-	g := start(t, settings{
-		"GATEWAY_STORE":       redistest.Start(t).URL(),
-		"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", quotaPolicy(uuid.New(), 100)),
-	})
+	given := edge(t)
+	given["GATEWAY_STORE"] = redistest.Start(t).URL()
+	given["GATEWAY_POLICY_FILE"] = writeFile(t, "policy.yaml", quotaPolicy(uuid.New(), 100))
+	g := start(t, given)
 	s := newScrapes(t)
 	s.scrape(g)
-	ordinary(t, g)
-	s.scrape(g)
-	ordinary(t, g)
-	s.scrape(g)
+	for range 2 {
+		ordinary(t, g)
+		if a := g.clientWith(t, "").do(pages("/page")); a.status != http.StatusOK {
+			t.Fatalf("a forwarded request: %v", a)
+		}
+		s.scrape(g)
+	}
 
 	panels, variables := readDashboard(t)
 	ids, queries := map[int]bool{}, 0
@@ -287,6 +290,26 @@ var troubles = map[string]struct {
 			start(t, settings{"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", quotaPolicy(uuid.New(), 3))}),
 		)
 	}},
+	"the key set cannot be fetched": {[]string{"GatewayKeySetNotFetched"}, func(t *testing.T, s *scrapes) {
+		g := start(t, settings{"GATEWAY_JWKS_URL": publish(t, http.StatusInternalServerError, "")})
+		ordinary(t, g)
+		s.scrape(g)
+	}},
+	"forwarded requests are not counted": {[]string{"GatewayForwardsUncounted", "GatewayStoreDown"}, func(t *testing.T, s *scrapes) {
+		server := redistest.Start(t)
+		given := edge(t)
+		given["GATEWAY_STORE"] = server.URL()
+		given["GATEWAY_POLICY_FILE"] = writeFile(t, "policy.yaml", "default: {requests_per_minute: 100}\n")
+		g := start(t, given)
+		s.scrape(g)
+		server.Kill()
+		for range 2 {
+			if a := g.client(t, uuid.New()).do(pages("/page")); a.status != http.StatusOK {
+				t.Fatalf("uncounted: %v", a)
+			}
+		}
+		s.scrape(g)
+	}},
 	"the disk of the audit log is full": {[]string{"GatewayAuditLinesLost"}, func(t *testing.T, s *scrapes) {
 		g := start(t, settings{"GATEWAY_AUDIT_LOG": "/dev/full"})
 		s.scrape(g)
@@ -329,7 +352,9 @@ func TestTheListOfMetricsIsComplete(t *testing.T) {
 			listed[metricName.FindString(line)] = true
 		}
 	}
-	g := start(t, settings{"GATEWAY_STORE": redistest.Start(t).URL()})
+	given := edge(t)
+	given["GATEWAY_STORE"] = redistest.Start(t).URL()
+	g := start(t, given)
 	for line := range strings.SplitSeq(g.metrics(), "\n") {
 		if strings.HasPrefix(line, "# TYPE gateway_") {
 			shown[metricName.FindString(line)] = true

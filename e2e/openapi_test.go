@@ -208,9 +208,6 @@ func (s *answers) provokeLateness(t *testing.T) {
 	s.ask(c, "acquire", acquire("late", uuid.New(), 5), http.StatusServiceUnavailable)
 }
 
-// pages is a request that is not for locks.
-func pages(path string) request { return request{method: http.MethodGet, path: path} }
-
 // provokeForwarded gets what a gateway answers itself to requests that are not for locks.
 func (s *answers) provokeForwarded(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

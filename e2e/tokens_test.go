@@ -87,7 +87,7 @@ func newKeys(t testing.TB) map[string]keyPair {
 	return keys
 }
 
-// keySet is the key set file of these keys.
+// keySet is the text of a set of these keys.
 func keySet(t testing.TB, keys map[string]keyPair) string {
 	t.Helper()
 	var set struct {
@@ -100,5 +100,5 @@ func keySet(t testing.TB, keys map[string]keyPair) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return writeFile(t, "jwks.json", string(data))
+	return string(data)
 }

@@ -12,6 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/project-locks/gateway/auth"
 	"github.com/project-locks/gateway/configs"
 	"github.com/project-locks/gateway/lockcore"
 	"github.com/project-locks/gateway/lockcore/store"
@@ -47,6 +48,8 @@ func everything(t *testing.T) *prometheus.Registry {
 		NewPool(func() *redis.PoolStats { return &redis.PoolStats{} }),
 		NewPolicy(func() configs.PolicyStatus { return configs.PolicyStatus{} }),
 		NewAudit(func() uint64 { return 0 }),
+		NewKeySet(func() auth.KeyURLStatus { return auth.KeyURLStatus{} }),
+		NewForwarding(func() int64 { return 0 }),
 	)
 	return registry
 }

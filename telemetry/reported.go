@@ -152,7 +152,9 @@ func NewKeySet(report func() auth.KeyURLStatus) prometheus.Collector {
 			func(s status) float64 { return float64(s.Fetches) }),
 		counter("gateway_jwks_failures_total", "Fetches that failed or were refused; the last good set stays in force.",
 			func(s status) float64 { return float64(s.Failures) }),
-		gauge("gateway_jwks_last_success_timestamp_seconds", "When the key set was last confirmed; 0: never.",
+		gauge("gateway_jwks_last_fetch_successful", "0 when the last fetch failed or none has ended, otherwise 1.",
+			func(s status) float64 { return number(s.Fetches > 0 && s.LastError == "") }),
+		gauge("gateway_jwks_last_success_timestamp_seconds", "When the key set was last confirmed, in Unix time; 0: never.",
 			func(s status) float64 { return unix(s.LastSuccessAt) }),
 	}}
 }

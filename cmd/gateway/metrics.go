@@ -27,7 +27,11 @@ func (g *gateway) measure(opened store.Store) *telemetry.Store {
 
 // observe measures and traces the public listener, and measures what serves it.
 func (g *gateway) observe(locks *middleware.Locks) middleware.Observer {
-	requests := telemetry.NewRequests(expectedAnswers()...)
+	expected := expectedOfLocks()
+	if g.forward != nil {
+		expected = append(expected, expectedOfForwarding...)
+	}
+	requests := telemetry.NewRequests(expected...)
 	g.metrics.MustRegister(
 		requests,
 		locks.Refusals,
@@ -44,8 +48,17 @@ func (g *gateway) observe(locks *middleware.Locks) middleware.Observer {
 	return middleware.Observer{Requests: requests, Tracing: g.tracing}
 }
 
-// expectedAnswers are those whose first occurrence somebody wants to hear of.
-func expectedAnswers() (all []telemetry.Answer) {
+// expectedOfForwarding are answers whose first occurrence somebody wants to hear of.
+var expectedOfForwarding = []telemetry.Answer{
+	{Operation: telemetry.Forward, Status: fiber.StatusTooManyRequests, Code: middleware.CodeForwardLimited},
+	{Operation: telemetry.Forward, Status: fiber.StatusInternalServerError, Code: middleware.CodeInternal},
+	{Operation: telemetry.Forward, Status: fiber.StatusBadGateway, Code: middleware.CodeUpstream},
+	{Operation: telemetry.Forward, Status: fiber.StatusServiceUnavailable, Code: middleware.CodeUncounted},
+	{Operation: telemetry.Forward, Status: fiber.StatusGatewayTimeout, Code: middleware.CodeUpstreamTimeout},
+}
+
+// expectedOfLocks are such answers too.
+func expectedOfLocks() (all []telemetry.Answer) {
 	for op := lockcore.Acquire; op <= lockcore.ForceRelease; op++ {
 		for status, code := range map[int]string{
 			fiber.StatusTooManyRequests:     middleware.CodeRateLimited,
