@@ -91,17 +91,22 @@ var algorithmFor = map[keyType]string{
 	{jwkset.KtyOKP, jwkset.CrvEd25519}: eddsa,
 }
 
+// otherKind is why a key, though it may be a good one, is for none of our algorithms.
+type otherKind string
+
+func (k otherKind) Error() string { return string(k) }
+
 // nameOf derives the algorithm from the key's type. The key may repeat it, and
 // nothing else: a key that served two algorithms could be confused.
 func nameOf(jwk jwkset.JWKMarshal) (keyName, error) {
 	algorithm, ok := algorithmFor[keyType{jwk.KTY, jwk.CRV}]
 	switch {
-	case !ok:
-		return keyName{}, errors.New("its type (kty, crv) is none of oct, RSA, EC with P-256 and OKP with Ed25519")
-	case jwk.ALG != "" && jwk.ALG.String() != algorithm:
-		return keyName{}, fmt.Errorf("its alg does not fit its type, which goes with %s only", algorithm)
 	case isPrivate(jwk):
 		return keyName{}, errors.New("it is a private key, and only the public part belongs here")
+	case !ok:
+		return keyName{}, otherKind("its type (kty, crv) is none of oct, RSA, EC with P-256 and OKP with Ed25519")
+	case jwk.ALG != "" && jwk.ALG.String() != algorithm:
+		return keyName{}, otherKind("its alg does not fit its type, which goes with " + algorithm + " only")
 	}
 	return keyName{id: jwk.KID, algorithm: algorithm}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -153,14 +154,20 @@ func withoutURL(err error) error {
 	return fmt.Errorf("%.200s", err.Error())
 }
 
-// newPublishedKeyring applies the rules for a file, and one more.
+// newPublishedKeyring applies the rules for a file, but for two: the set serves
+// others too, so keys of kinds that we do not know are passed over (RFC 7517,
+// section 5), and it holds no secrets.
 func newPublishedKeyring(jwks []byte) (keyring, error) {
 	r := keyring{}
-	if errs := r.addSet(jwks); len(errs) > 0 {
+	errs := slices.DeleteFunc(r.addSet(jwks), func(err error) bool {
+		_, other := errors.AsType[otherKind](err)
+		return other
+	})
+	if len(errs) > 0 {
 		return nil, firstOf(errs)
 	}
 	if len(r) == 0 {
-		return nil, errors.New("key set: no key in it is for checking signatures")
+		return nil, errors.New("key set: no key in it is for checking signatures with RS256, ES256 or EdDSA")
 	}
 	for name := range r {
 		if name.algorithm == hs256 {

@@ -52,25 +52,25 @@ func badAnswers(t *testing.T) map[string]struct {
 		"no keys":         {saying(`{"keys":[]}`), "no key in it"},
 		"only a key for encryption": {saying(string(jwks(t, jwk(t, publicKey("RS256"), "x", func(m *jwkset.JWKMarshal) { m.USE = jwkset.UseEnc })))),
 			"no key in it"},
-		"two sets":            {saying(good + good), "is not a JSON object"},
-		"keys given twice":    {saying(`{"keys":[],` + good[1:]), "gives a member twice"},
-		"half a set":          {saying(good[:len(good)/2]), "is not a JSON object"},
-		"keys of one name":    {set(publicKey("ES256"), func(m *jwkset.JWKMarshal) { m.KID = "good" }), "same kid and algorithm"},
-		"a private key":       {set(privateKey("EdDSA")), "private key"},
-		"a secret":            {set(privateKey("HS256")), "a secret that is published"},
-		"a short RSA key":     {set(&must(rsa.GenerateKey(rand.Reader, 1024)).PublicKey), "too short"}, //nolint:gosec // on purpose
-		"another curve":       {set(&must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)).PublicKey), "its type"},
-		"another alg":         {set(publicKey("RS256"), func(m *jwkset.JWKMarshal) { m.ALG = jwkset.AlgPS256 }), "its alg"},
-		"many wrong keys":     {saying(`{"keys":[` + strings.Repeat("{},", 50_000) + `{}]}`), "and 49998 more"},
-		"too large":           {saying(good + strings.Repeat(" ", 1<<20)), "larger than 1048576 bytes"},
-		"endless":             {endless, "larger than 1048576 bytes"},
-		"large headers":       {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "exceeded"},
-		"broken off":          {hangUp(good), "broke off"},
-		"no HTTP":             {hangUpAtOnce, "EOF"},
-		"redirects to https":  {redirectTo(secure.URL), "another scheme"},
-		"redirects to a file": {redirectTo("file:///etc/passwd"), "another scheme"},
-		"redirects away":      {redirectTo("http://keys.example/"), "is not safe"},
-		"redirects in a ring": {redirectTo("/keys"), "too often"},
+		"two sets":                       {saying(good + good), "is not a JSON object"},
+		"keys given twice":               {saying(`{"keys":[],` + good[1:]), "gives a member twice"},
+		"half a set":                     {saying(good[:len(good)/2]), "is not a JSON object"},
+		"keys of one name":               {set(publicKey("ES256"), func(m *jwkset.JWKMarshal) { m.KID = "good" }), "same kid and algorithm"},
+		"a private key":                  {set(privateKey("EdDSA")), "private key"},
+		"a secret":                       {set(privateKey("HS256")), "a secret that is published"},
+		"a short RSA key":                {set(&must(rsa.GenerateKey(rand.Reader, 1024)).PublicKey), "too short"}, //nolint:gosec // on purpose
+		"a private key of another curve": {set(must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))), "private key"},
+		"only keys of other kinds":       {saying(`{"keys":[{},{"kty":"AKP","alg":"ML-DSA-44","pub":"eHh4"}]}`), "no key in it"},
+		"many wrong keys":                {saying(`{"keys":[` + strings.Repeat(`{"kty":"RSA"},`, 50_000) + `{"kty":"RSA"}]}`), "and 49998 more"},
+		"too large":                      {saying(good + strings.Repeat(" ", 1<<20)), "larger than 1048576 bytes"},
+		"endless":                        {endless, "larger than 1048576 bytes"},
+		"large headers":                  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "exceeded"},
+		"broken off":                     {hangUp(good), "broke off"},
+		"no HTTP":                        {hangUpAtOnce, "EOF"},
+		"redirects to https":             {redirectTo(secure.URL), "another scheme"},
+		"redirects to a file":            {redirectTo("file:///etc/passwd"), "another scheme"},
+		"redirects away":                 {redirectTo("http://keys.example/"), "is not safe"},
+		"redirects in a ring":            {redirectTo("/keys"), "too often"},
 	}
 }
 
@@ -124,6 +124,22 @@ func TestABadAnswerLeavesTheLastGoodSetInForce(t *testing.T) {
 	holds(t, c, "ES256", false)
 	if err := auth.CheckKeyURL(t.Context(), i.URL); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestKeysOfOtherKindsArePassedOver(t *testing.T) {
+	i := newIssuer(t)
+	set := jwks(t,
+		jwkset.JWKMarshal{KTY: "AKP", KID: "later"},
+		jwk(t, &must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader)).PublicKey, "large"),
+		jwk(t, publicKey("RS256"), "padded", func(m *jwkset.JWKMarshal) { m.ALG = jwkset.AlgPS256 }),
+		jwk(t, publicKey("ES256"), "key-ES256"),
+	)
+	i.does(saying(string(set)))
+	k := i.follow(auth.KeyPace{})
+	holds(t, newCache(t, k), "ES256", true)
+	if s := k.Status(); s.Keys != 1 || s.LastError != "" {
+		t.Errorf("the status is %+v, want one key", s)
 	}
 }
 
