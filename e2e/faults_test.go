@@ -79,8 +79,8 @@ Credentials
   A revoked key lives on in a cache
     TestEveryChangeOfThePolicyFileIsSeen, TestTheCacheNeverOutlivesTheCredential
   A key id that nobody knows costs a search
-    cannot occur: keys are a map, and package auth opens no connection
-    TestAKeyIDIsLookedUpTogetherWithTheAlgorithm, TestCertificatesAndAddressesInAKeyAreIgnored
+    TestAKeyIDIsLookedUpTogetherWithTheAlgorithm, TestCertificatesAndAddressesInAKeyAreIgnored,
+    TestAStormOfUnknownKeyIDsFetchesOncePerCoolDown, TestWhatNoURLCanHaveFetchesNothing
   Two Authorization headers
     TestNoBytesBreakTheGateway: doubledHeaders; TestAuthorizationHeaders
 
@@ -89,7 +89,7 @@ HTTP
     TestAuditLinesTellOfTheirOwnRequest, TestEveryRequestLeavesOneAuditLine
   Another spelling of a path reaches another route
     TestNoBytesBreakTheGateway: targets; testRoutes, testKeys, TestDecodeKey, FuzzDecodeKey,
-    TestWhatServersReadInDifferentWaysIsAmbiguous
+    TestWhatServersReadInDifferentWaysIsAmbiguous, TestNoSpellingOfLocksReachesTheUpstream, FuzzSpellingsOfLocks
   Trailers, doubled or folded headers say who somebody is
     TestNoBytesBreakTheGateway: trailers, doubledHeaders, badHeaders; TestRequestsThatNoClientLibrarySends
   Two lengths smuggle a second request
@@ -102,6 +102,13 @@ HTTP
   Stopping cuts what is in flight, or waits for idle connections
     TestStoppingFinishesWhatIsInFlight, TestStoppingEndsInTimeWhateverIsInFlight, TestIdleConnectionsDoNotHoldUpTheStop,
     TestSilentConnectionsDoNotHoldUpTheStop, TestWhatWasDoneWasAnswered
+  Identity headers of the client reach the upstream, or ours do not
+    TestIdentityComesFromTheCredentialOnly, TestTrailersOfTheClientGoNowhere, TestHopByHopHeadersStayOnTheirHop
+  A request whose connection broke is sent again
+    TestARequestArrivesOnceWhenItsConnectionBreaks, TestARequestArrivesOnceWhenAFreshConnectionBreaks,
+    TestUnsentRequestsAreSentAgainAndOthersAreNot
+  Streams arrive at their end only, or stay in memory
+    TestEventsArriveAtOnce, TestBodiesAreStreamedBothWaysInLittleMemory, TestAnswersAndUploadsMayOverlap
   Not on the list: more connections than files, and clients that break off
     TestMoreConnectionsThanFilesHurtNobodyWhoIsThere, TestAListenerOutlivesWhatTheSystemLacks,
     TestClientsThatBreakOffAreNoFailures
