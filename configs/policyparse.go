@@ -20,8 +20,9 @@ const (
 	maxFaults     = 20 // reported together; a wrong format would otherwise give one per project
 )
 
-// ParsePolicy reads the text of a policy file; no text is the default policy. It takes nothing
-// that it does not know and guesses nothing. The error joins every fault, each with the name of
+// ParsePolicy reads the text of a policy file. It takes nothing that it does not know and guesses
+// nothing: a text that says nothing (comments at most) is refused too, for that is what a file
+// looks like that was emptied or is being written, and each revoked key would count again. The error joins every fault, each with the name of
 // the file, line and field; a fault of the YAML itself stands alone.
 func ParsePolicy(name string, data []byte) (*Policy, error) {
 	r := policyReader{file: name}
@@ -78,8 +79,11 @@ func (r *policyReader) document(data []byte) *yaml.Node {
 		return nil
 	}
 	var first, second yaml.Node
-	if err := loader.Load(&first); err != nil {
+	if err := loader.Load(&first); err != nil && !errors.Is(err, io.EOF) {
 		r.syntax(err)
+		return nil
+	} else if err != nil || isNothing(first.Content[0]) {
+		r.fault(0, "says nothing; write {} if no project needs a policy of its own")
 		return nil
 	}
 	if err := loader.Load(&second); err == nil {

@@ -35,7 +35,7 @@ func fingerprint(path string) string {
 }
 
 // scan copies the file to out. It takes regular files only: a pipe gives its content once, and is
-// empty, which is a valid policy, when it is read again.
+// empty when it is read again.
 func scan(out io.Writer, path string) (id string, err error) {
 	hash := sha256.New()
 	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
@@ -64,8 +64,8 @@ func (r reading) version() string {
 	return r.id[:12]
 }
 
-// blank reports whether the file says nothing: its lines are empty or comments. To be so is
-// valid, and it is also what a file looks like in the moment before it is written.
+// blank reports whether the file says nothing: its lines are empty or comments. That is what a
+// file looks like in the moment before it is written, so it is no fault before it lasts.
 func (r reading) blank() bool {
 	if r.err != nil {
 		return false

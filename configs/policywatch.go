@@ -11,7 +11,7 @@ import (
 type pace struct {
 	quiet    time.Duration // without a sign of change before a look, and between two looks
 	bound    time.Duration // on waiting for quiet
-	blank    time.Duration // that a blank file must remain so
+	blank    time.Duration // that a blank file must remain so before it is refused
 	patience time.Duration // with a file that is different at each look
 	poll     time.Duration // between looks without a sign of change
 }

@@ -206,33 +206,24 @@ func TestTheSameContentChangesNothing(t *testing.T) {
 	}
 }
 
-func TestABlankFileIsNotInForceWhileItIsWritten(t *testing.T) {
+func TestAFileThatWasEmptiedLeavesThePolicyInForce(t *testing.T) {
 	leavesNothing(t)
-	patient := quick
-	patient.patience = 0
 	path := file(t, "policy.yaml", limited(1))
-	f := follow(t, path, patient, fsnotify.NewWatcher)
-	for _, blank := range []string{"", "\n", "# Limits of our projects.\n\n  # Ask Ada.\n"} {
-		write(t, path, blank)
-		f.Reload()
-		f.awaitLooks(patient)
-		if f.limit() != 1 || f.Status().Reloads+f.Status().Failures != 0 {
+	impatient := quick
+	impatient.blank = quick.quiet
+	f := follow(t, path, impatient, fsnotify.NewWatcher)
+	for failures, blank := range []string{"", "\n", "# Limits of our projects.\n\n  # Ask Ada.\n"} {
+		replace(t, path, blank)
+		f.awaitFailures(failures + 1)
+		if f.limit() != 1 {
 			t.Errorf("after %q: %d a minute, %+v", blank, f.limit(), f.Status())
 		}
 	}
-	write(t, path, "# Limits of our projects.\n"+limited(2))
+	replace(t, path, "# Limits of our projects.\n"+limited(2))
 	f.awaitLimit(2)
 	if f.changes.Load() != 1 {
 		t.Errorf("%d changes", f.changes.Load())
 	}
-}
-
-func TestABlankFileThatStaysIsInForce(t *testing.T) {
-	leavesNothing(t)
-	path := file(t, "policy.yaml", limited(1))
-	f := follow(t, path, usualPace, fsnotify.NewWatcher)
-	write(t, path, "")
-	t.Logf("in force after %v", f.awaitLimit(DefaultLocksPerMinute).Round(time.Millisecond))
 }
 
 // TestEndlessEventsDelayNothingForEver keeps something going on until the test has seen enough.

@@ -73,9 +73,9 @@ func (f *Forward) identify(c *fiber.Ctx, policy *configs.Policy) (auth.Principal
 	switch {
 	case err != nil:
 		return nobody, err
-	case principal.Project == uuid.Nil && required:
-		return nobody, unauthorized("This is " + principal.Kind.Describe() + ", which names no project; a credential of a project is needed here.")
-	case principal.Project == uuid.Nil:
+	case principal.Kind == auth.Platform && required:
+		return nobody, unauthorized("This is a platform token, which speaks for no project; a credential of a project is needed here.")
+	case principal.Kind == auth.Platform: // even one that names a project
 		return nobody, nil
 	case !fitsHeader(principal.KeyID) || !fitsHeader(principal.UserID):
 		return nobody, unauthorized("Not accepted: the credential's key id (jti) or user id (sub) has characters that no header can carry.")

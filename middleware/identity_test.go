@@ -54,6 +54,8 @@ func TestIdentityComesFromTheCredentialOnly(t *testing.T) {
 		"optional, nobody":               {configs.ProxyAuthOptional, "", nobody},
 		"optional, a platform token":     {configs.ProxyAuthOptional, platform, nobody},
 		"optional, a platform JWT":       {configs.ProxyAuthOptional, mint(t, auth.Grant{Kind: auth.Platform, KeyID: "k"}), nobody},
+		"optional, one with a project":   {configs.ProxyAuthOptional, mint(t, auth.Grant{Kind: auth.Platform, Project: uuid.New(), KeyID: "k"}), nobody},
+		"required, one with a project":   {configs.ProxyAuthRequired, mint(t, auth.Grant{Kind: auth.Platform, Project: uuid.New(), KeyID: "k"}), nil},
 		"optional, an invalid one":       {configs.ProxyAuthOptional, mint(t, user) + "x", nil},
 		"optional, no header can carry":  {configs.ProxyAuthOptional, mint(t, auth.Grant{Kind: auth.AuthUser, UserID: "a\r\nX: y"}), nil},
 		"optional, a space at the end":   {configs.ProxyAuthOptional, mint(t, auth.Grant{Kind: auth.AuthUser, UserID: "admin "}), nil},

@@ -28,7 +28,7 @@ func (p process) keyCreate(_ context.Context, args []string) error {
 	role := flags.String("role", string(auth.ServiceRole), "service_role, anon, authenticated or platform")
 	permissions := flags.String("permissions", "", `permissions, separated by commas; without this flag a service-role key may do everything ("*")`)
 	id := flags.String("id", "", "key id, for audit and revocation (default: a new one)")
-	expires := flags.Duration("expires", 0, "time until the credential expires, such as 24h (default: never, an access token after 1h)")
+	expires := flags.Duration("expires", 0, "time until the credential expires in h, m and s, such as 2160h for 90 days (default: never, an access token after 1h)")
 	if err := parse(flags, args); err != nil {
 		return err
 	}

@@ -74,6 +74,9 @@ func (p process) command(ctx context.Context, args []string) error {
 		_, err := fmt.Fprint(p.stdout, usage)
 		return err
 	}
+	if len(args) > 0 {
+		fmt.Fprintf(p.stderr, "there is no command %.100q\n\n", strings.Join(args, " "))
+	}
 	fmt.Fprint(p.stderr, usage)
 	return errUsage
 }

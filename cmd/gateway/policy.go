@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/project-locks/gateway/configs"
@@ -15,7 +14,8 @@ func (p process) policyCheck(_ context.Context, args []string) error {
 		return flagError(err)
 	}
 	if flags.NArg() != 1 {
-		return errors.New("policy check takes one argument: the policy file")
+		fmt.Fprintln(p.stderr, "gateway policy check takes one argument: the policy file")
+		return errUsage
 	}
 	policy, err := configs.ReadPolicy(flags.Arg(0))
 	if err != nil {
