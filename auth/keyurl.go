@@ -37,6 +37,7 @@ type KeyURL struct {
 	mu       sync.Mutex
 	status   KeyURLStatus
 	fetching bool
+	again    bool            // fetch once more: the answer under way may be older than the wish
 	fetch    context.Context // over when the last fetch is, or patience with it
 	fetched  context.CancelFunc
 	askedAt  time.Time // of the last fetch for the sake of an unknown key id
@@ -127,9 +128,11 @@ func (k *KeyURL) Refresh() {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.fetching {
-		k.begin()
+	if k.fetching {
+		k.again = true
+		return
 	}
+	k.begin()
 }
 
 // set is the set in force, nil if there is none.
@@ -170,7 +173,11 @@ func (k *KeyURL) run() {
 			return
 		case <-k.next.C:
 		}
-		k.Refresh() // unless somebody has begun this one
+		k.mu.Lock()
+		if !k.fetching { // otherwise somebody has begun this one
+			k.begin()
+		}
+		k.mu.Unlock()
 		ctx, cancel := context.WithTimeout(k.life, k.pace.timeout)
 		set, err := fetchSet(ctx, k.client, k.url)
 		cancel()
@@ -195,6 +202,10 @@ func (k *KeyURL) end(set *publishedSet, err error) {
 	k.next.Reset(k.pause())
 	k.fetching = false
 	k.fetched()
+	if k.again {
+		k.again = false
+		k.begin()
+	}
 }
 
 func (k *KeyURL) pause() time.Duration {

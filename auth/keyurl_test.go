@@ -361,6 +361,30 @@ func TestRefreshFetchesWithinTheCoolDown(t *testing.T) {
 	holds(t, c, "ES256", false)
 }
 
+func TestRefreshDuringAFetchFetchesOnceMore(t *testing.T) {
+	i := newIssuer(t, "ES256")
+	k := i.follow(auth.KeyPace{Timeout: never})
+	c := newCache(t, k)
+	arrived, release := make(chan struct{}), make(chan struct{})
+	i.does(func(w http.ResponseWriter, _ *http.Request) {
+		arrived <- struct{}{}
+		<-release
+		_, _ = w.Write(setOf(i.t, "ES256")) // what was right when it was asked for
+	})
+	k.Refresh()
+	<-arrived
+	i.publish("EdDSA")
+	k.Refresh()
+	k.Refresh()
+	close(release)
+	eventually(t, "the new set", func() bool { return k.Status().Reloads == 1 })
+	if got := i.fetches.Load(); got != 3 {
+		t.Errorf("%d fetches, want the first, the slow one and one more", got)
+	}
+	holds(t, c, "ES256", false)
+	holds(t, c, "EdDSA", true)
+}
+
 func TestAConfiguredKeyComesBeforeOneOfTheURL(t *testing.T) {
 	ours, theirs := signers()["EdDSA"], signer{method: signers()["EdDSA"].method, private: fuzzEdKey, public: fuzzEdPublicKey}
 	i := newIssuer(t)

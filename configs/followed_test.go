@@ -45,7 +45,7 @@ func must(t *testing.T, steps ...error) {
 }
 
 // eventually waits for something that takes a moment, and returns how long it took.
-func eventually(t *testing.T, what string, holds func() bool) time.Duration {
+func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	begin := time.Now()
 	for !holds() {
@@ -54,7 +54,6 @@ func eventually(t *testing.T, what string, holds func() bool) time.Duration {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	return time.Since(begin)
 }
 
 // followed is a policy file under test.
@@ -84,16 +83,15 @@ func follow(t *testing.T, path string, pace pace, notifier newNotifier) *followe
 func (f *followed) limit() int64 { return f.Current().Project(billing).LocksPerMinute }
 
 // await waits until something holds, and until all that comes with it is done.
-func (f *followed) await(what string, holds func() bool) time.Duration {
+func (f *followed) await(what string, holds func() bool) {
 	f.t.Helper()
-	took := eventually(f.t, f.name+": "+what, holds)
+	eventually(f.t, f.name+": "+what, holds)
 	f.isNews("") // waits for an attempt that goes on
-	return took
 }
 
-func (f *followed) awaitLimit(limit int) time.Duration {
+func (f *followed) awaitLimit(limit int) {
 	f.t.Helper()
-	return f.await(fmt.Sprintf("%d a minute", limit), func() bool { return f.limit() == int64(limit) })
+	f.await(fmt.Sprintf("%d a minute", limit), func() bool { return f.limit() == int64(limit) })
 }
 
 func (f *followed) awaitFailures(failures int) {

@@ -123,7 +123,8 @@ type (
 		head     `yaml:",inline"`
 		Metadata metadata
 		Spec     struct {
-			MaxUnavailable int `yaml:"maxUnavailable"`
+			MaxUnavailable int    `yaml:"maxUnavailable"`
+			EvictUnhealthy string `yaml:"unhealthyPodEvictionPolicy"`
 			Selector       selector
 		}
 	}
@@ -255,6 +256,9 @@ func TestTheManifestsFitTogether(t *testing.T) {
 	}
 	if c.deployment.Spec.Replicas < 2 || c.budget.Spec.MaxUnavailable >= c.deployment.Spec.Replicas {
 		t.Errorf("%d replicas, of which %d may be missing", c.deployment.Spec.Replicas, c.budget.Spec.MaxUnavailable)
+	}
+	if c.budget.Spec.EvictUnhealthy != "AlwaysAllow" {
+		t.Errorf("pods that are not ready are evicted %q, and keep a node from being drained", c.budget.Spec.EvictUnhealthy)
 	}
 	ports := c.container().Ports
 	if len(c.service.Spec.Ports) != 1 || ports[0].Name != c.service.Spec.Ports[0].TargetPort || ports[0].Name == "admin" {

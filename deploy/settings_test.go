@@ -70,9 +70,14 @@ func load(t *testing.T, deployment string, environ, files map[string]string) con
 	return s
 }
 
+// examplePolicy is what the guide has an operator install, by its place.
+func examplePolicy(t *testing.T) map[string]string {
+	return map[string]string{"/etc/gateway/policy.yaml": read(t, "configs/policy.example.yaml")}
+}
+
 // TestEveryValueIsAccepted loads what each deployment sets.
 func TestEveryValueIsAccepted(t *testing.T) {
-	example := map[string]string{"/etc/gateway/policy.yaml": read(t, "configs/policy.example.yaml")}
+	example := examplePolicy(t)
 	environ, files := readCluster(t).environment(t)
 	if len(files) != 2 || files[environ["GATEWAY_POLICY_FILE"]] == "" || files[environ["GATEWAY_JWT_SECRET_FILE"]] == "" {
 		t.Errorf("files %v are mounted, %v asks for others", slices.Sorted(maps.Keys(files)), environ)

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -30,4 +31,21 @@ func edge(t testing.TB) settings {
 		"GATEWAY_UPSTREAM": publish(t, http.StatusOK, "a page"),
 		"GATEWAY_JWKS_URL": publish(t, http.StatusOK, keySet(t, keys)),
 	}
+}
+
+func TestAWebSocketIsCountedAsOne(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	}))
+	t.Cleanup(upstream.Close)
+	g := start(t, settings{"GATEWAY_UPSTREAM": upstream.URL})
+	a := g.clientWith(t, "").do(pages("/chat").with("Connection", "Upgrade").with("Upgrade", "websocket"))
+	if a.status != http.StatusSwitchingProtocols {
+		t.Fatalf("got %v", a)
+	}
+	const counted = `gateway_requests_total{code="",operation="forward",status="101"} 1`
+	eventually(t, counted, func() bool { return strings.Contains(g.metrics(), counted) })
 }

@@ -105,6 +105,9 @@ func (o *outage) notReady(says string) {
 	if status, body := o.ask("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, says) {
 		o.t.Errorf("/readyz: %d %s, want 503 and %q", status, body, says)
 	}
+	if status, body := o.ask("/readyz/forwarding"); status != http.StatusOK {
+		o.t.Errorf("/readyz/forwarding: %d %s, and an outage of the store is none of the upstream", status, body)
+	}
 }
 
 // recovers fails the test unless the gateway decides and is ready soon.

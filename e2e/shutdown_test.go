@@ -48,8 +48,10 @@ func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
 	time.Sleep(time.Second) // for all of them to arrive
 	g.terminate()
 	drains(t, g)
-	if status, body := g.ask("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "shutting down") {
-		t.Errorf("/readyz while stopping: %d %s", status, body)
+	for _, page := range []string{"/readyz", "/readyz/forwarding"} {
+		if status, body := g.ask(page); status != http.StatusServiceUnavailable || !strings.Contains(body, "shutting down") {
+			t.Errorf("%s while stopping: %d %s", page, status, body)
+		}
 	}
 	server.Signal(t, syscall.SIGCONT)
 	all.Wait()

@@ -90,6 +90,7 @@ type Audit struct {
 	recent  *recent
 	mu      sync.Mutex
 	out     io.Writer
+	torn    bool // the last line was written in part
 	lost    atomic.Uint64
 }
 
@@ -120,7 +121,11 @@ func (a *Audit) write(c *fiber.Ctx, r *Record) {
 func (a *Audit) put(line []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, err := a.out.Write(line)
+	if a.torn {
+		line = append([]byte{'\n'}, line...) // so that only the torn one is lost
+	}
+	n, err := a.out.Write(line)
+	a.torn = err != nil && (a.torn || n > 0)
 	return err
 }
 

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type exchange struct {
 	small  []byte  // the whole body; nil when it is streamed
 
 	response *http.Response // nil before there is one
+	upstream net.Conn       // that it comes from
 	release  func()         // gives back what the exchange holds of the connection limit; nil before it does
 	once     sync.Once
 }

@@ -485,6 +485,27 @@ func TestAnUpstreamThatLeavesEndsTheWebSocket(t *testing.T) {
 	}
 }
 
+func TestAClientThatLeavesEndsAWebSocketThatNobodyReads(t *testing.T) {
+	f := newFront(t, rawUpstream(t, func(c net.Conn) {
+		readHead(bufio.NewReader(c))
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\nhello")
+		<-t.Context().Done()
+	}), nil)
+	f.forward.stall = 300 * time.Millisecond
+	client, _ := openWebSocket(t, f)
+	_ = client.SetWriteDeadline(time.Now().Add(time.Second))
+	for chunk := make([]byte, 1<<20); ; {
+		if _, err := client.Write(chunk); err != nil {
+			break // everything on the way is full, or the gateway has lost patience already
+		}
+	}
+	if err := client.(*net.TCPConn).SetLinger(0); err != nil { //nolint:errcheck // it is one
+		t.Fatal(err)
+	}
+	_ = client.Close()
+	eventually(t, "the connection is given back", func() bool { return len(f.forward.slots) == 0 })
+}
+
 func TestAShutdownClosesWebSocketsAndFinishesTheRest(t *testing.T) {
 	let := make(chan struct{})
 	upstream := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {

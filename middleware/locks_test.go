@@ -242,6 +242,37 @@ func TestALostAuditLineIsLogged(t *testing.T) {
 	}
 }
 
+func TestATornAuditLineSpoilsNoOther(t *testing.T) {
+	out := &fillingDisk{room: 12}
+	audit := NewAudit(out, "test")
+	for _, line := range []string{"{\"line\":1}\n", "{\"line\":2}\n", "{\"line\":3}\n"} {
+		if err := audit.put([]byte(line)); (err != nil) != (out.room == 0) {
+			t.Errorf("%q: %v", line, err)
+		}
+		if out.room == 0 {
+			out.room = 100 // somebody makes room
+		}
+	}
+	if got, want := out.String(), "{\"line\":1}\n{\n{\"line\":3}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// fillingDisk takes a part of what has no room.
+type fillingDisk struct {
+	bytes.Buffer
+	room int
+}
+
+func (d *fillingDisk) Write(p []byte) (int, error) {
+	n, _ := d.Buffer.Write(p[:min(len(p), d.room)])
+	d.room -= n
+	if n < len(p) {
+		return n, errors.New("disk full")
+	}
+	return n, nil
+}
+
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }

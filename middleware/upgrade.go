@@ -36,6 +36,7 @@ func (f *Forward) upgrade(c *fiber.Ctx, x *exchange) (goesOn bool, err error) {
 	if !ok || r.Request.Header.Get(fiber.HeaderUpgrade) == "" || !strings.EqualFold(r.Header.Get(fiber.HeaderUpgrade), webSocket) {
 		return false, upstreamUnavailable("The upstream changed to a protocol that nobody asked for.", errors.New("unexpected status 101"))
 	}
+	c.Status(http.StatusSwitchingProtocols) // for who counts answers
 	head := upgradeHead(r, string(c.Response().Header.Peek(HeaderRequestID)))
 	f.takeOver(x, true, func(client net.Conn) {
 		x.watch.end() // reading tells as well
@@ -63,13 +64,19 @@ func (f *Forward) connect(client net.Conn, upstream io.ReadWriteCloser, x *excha
 	var both sync.WaitGroup
 	both.Go(func() {
 		defer x.end()
-		copyMessages(upstream, client, func() error { return nil })
+		copyMessages(upstream, client, f.renewal(x.upstream))
 	})
 	both.Go(func() {
 		defer x.end()
-		copyMessages(client, upstream, func() error { return client.SetWriteDeadline(time.Now().Add(f.stall)) })
+		copyMessages(client, upstream, f.renewal(client))
 	})
 	both.Wait()
+}
+
+// renewal gives a side some time to take a message. One that takes nothing
+// would hide that the other has left.
+func (f *Forward) renewal(side net.Conn) func() error {
+	return func() error { return side.SetWriteDeadline(time.Now().Add(f.stall)) }
 }
 
 // copyMessages copies until an end or an error. Messages are mostly small and

@@ -104,6 +104,7 @@ func (f *Forward) send(x *exchange, request *http.Request) (*http.Response, erro
 		response, err := f.transport.RoundTrip(request.WithContext(ctx))
 		switch {
 		case err == nil:
+			x.upstream = a.conn
 			return response, nil
 		case !a.unsent():
 			return nil, err

@@ -107,6 +107,9 @@ func (g *gateway) adminRoutes() http.Handler {
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		answerHealth(w, g.readiness(r.Context()))
 	})
+	mux.HandleFunc("GET /readyz/forwarding", func(w http.ResponseWriter, _ *http.Request) {
+		answerHealth(w, g.stopping())
+	})
 	mux.HandleFunc("GET /policy", func(w http.ResponseWriter, _ *http.Request) {
 		answerAdmin(w, http.StatusOK, g.policy.Status())
 	})
@@ -125,10 +128,18 @@ func (g *gateway) adminRoutes() http.Handler {
 	return mux
 }
 
-// readiness is why this process should get no traffic now, nil if it should.
-func (g *gateway) readiness(ctx context.Context) error {
+// stopping is why this process should get no traffic at all, nil if it should.
+func (g *gateway) stopping() error {
 	if g.draining.Load() {
 		return errDraining
+	}
+	return nil
+}
+
+// readiness is why this process should get no lock requests now, nil if it should.
+func (g *gateway) readiness(ctx context.Context) error {
+	if err := g.stopping(); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.settings.StoreTimeout)
 	defer cancel()
