@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"io/fs"
 	"maps"
 	"os"
@@ -61,7 +62,7 @@ func load(t *testing.T, deployment string, environ, files map[string]string) con
 		environ["GATEWAY_JWT_SECRET"] = secret
 	}
 	if path := environ["GATEWAY_POLICY_FILE"]; path != "" {
-		environ["GATEWAY_POLICY_FILE"] = write(t, "policy.yaml", files[path])
+		environ["GATEWAY_POLICY_FILE"] = write(t, "policy.yaml", cmp.Or(files[path], "{}"))
 	}
 	s, err := configs.Load(environ)
 	if err != nil {
@@ -70,14 +71,9 @@ func load(t *testing.T, deployment string, environ, files map[string]string) con
 	return s
 }
 
-// examplePolicy is what the guide has an operator install, by its place.
-func examplePolicy(t *testing.T) map[string]string {
-	return map[string]string{"/etc/gateway/policy.yaml": read(t, "configs/policy.example.yaml")}
-}
-
 // TestEveryValueIsAccepted loads what each deployment sets.
 func TestEveryValueIsAccepted(t *testing.T) {
-	example := examplePolicy(t)
+	example := map[string]string{"/etc/gateway/policy.yaml": read(t, "configs/policy.example.yaml")}
 	environ, files := readCluster(t).environment(t)
 	if len(files) != 2 || files[environ["GATEWAY_POLICY_FILE"]] == "" || files[environ["GATEWAY_JWT_SECRET_FILE"]] == "" {
 		t.Errorf("files %v are mounted, %v asks for others", slices.Sorted(maps.Keys(files)), environ)

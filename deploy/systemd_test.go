@@ -93,7 +93,7 @@ func TestTheUnitFitsTogether(t *testing.T) {
 		}
 	}
 	set, _ := u.environment(t)
-	loaded := load(t, "systemd", set, examplePolicy(t))
+	loaded := load(t, "systemd", set, nil)
 	if stop, err := time.ParseDuration(s.last("TimeoutStopSec")); err != nil || stop <= loaded.ShutdownTimeout {
 		t.Errorf("killed after %v, the stop may take %v", stop, loaded.ShutdownTimeout)
 	}
