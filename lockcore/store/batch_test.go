@@ -95,9 +95,12 @@ func TestACallGivenUpInTheQueueIsNeverRun(t *testing.T) {
 func TestACallGivenUpUnderWayIsUnknown(t *testing.T) {
 	g := newGate()
 	b := store.NewBatcher(1, g.run)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if err := <-start(ctx, b, 1); !errors.Is(err, store.ErrUnknown) {
+	call := start(ctx, b, 1)
+	<-g.entered
+	cancel()
+	if err := <-call; !errors.Is(err, store.ErrUnknown) {
 		t.Fatalf("error %v, want %v", err, store.ErrUnknown)
 	}
 	close(g.open)
