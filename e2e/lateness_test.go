@@ -116,7 +116,7 @@ func TestARequestWhoseReplyIsLostCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, inMemory...)
 	way := newLine(t, server.Addr)
-	g := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": storeTimeout.String()})
+	g := start(t, settings{"GATEWAY_STORE": way.url(), "GATEWAY_STORE_TIMEOUT": "20s"})
 	o := &outage{t, server, g, g.client(t, uuid.New())}
 	freshMinute()
 	owner := uuid.New()

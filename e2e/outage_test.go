@@ -17,7 +17,7 @@ import (
 
 const (
 	storeTimeout = 2 * time.Second // of the gateways in these tests
-	slack        = 3 * time.Second // beside it, for a machine that is busy
+	slack        = 8 * time.Second // beside it, for a machine that is busy
 	recovery     = 5 * time.Second // from a store that is back to a gateway that decides
 )
 
