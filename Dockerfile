@@ -11,7 +11,7 @@ COPY . .
 ARG TARGETOS
 ARG TARGETARCH
 ARG VERSION=development
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/gateway ./cmd/gateway
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -tags grpcnotrace -buildvcs=false -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/gateway ./cmd/gateway
 RUN mkdir /out/data
 
 FROM scratch

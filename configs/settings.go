@@ -10,7 +10,7 @@ import (
 // the README, its meaning and unit; an empty variable counts as unset.
 type Settings struct {
 	Addr            string        `env:"GATEWAY_ADDR" envDefault:"127.0.0.1:8080" doc:"public listener, HOST:PORT; port 0 takes any free one"`
-	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /policy and /jwks (what is in force), /metrics (Prometheus), /audit (recent audit lines); never on the public listener"`
+	AdminAddr       string        `env:"GATEWAY_ADMIN_ADDR" envDefault:"127.0.0.1:9090" doc:"admin listener, HOST:PORT: /healthz (process), /readyz (store decides), /readyz/forwarding (not stopping), /policy and /jwks (what is in force), /metrics (Prometheus), /audit (recent audit lines), /openapi.yaml; never on the public listener"`
 	TLSCert         string        `env:"GATEWAY_TLS_CERT" doc:"file with the certificate of the public listener and its chain (PEM), reloaded when it is renewed and on SIGHUP; unset: plain HTTP"`
 	TLSKey          string        `env:"GATEWAY_TLS_KEY" doc:"file with the private key of that certificate (PEM)"`
 	Store           StoreURL      `env:"GATEWAY_STORE" envDefault:"bolt://gateway-data/locks.db" doc:"bolt://PATH (embedded, durable, one process; relative to the working directory, or bolt:///PATH), or a redis://, rediss:// or unix:// URL"`

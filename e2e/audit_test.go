@@ -76,9 +76,10 @@ func (r record) fits(t *testing.T, a answer) {
 func TestEveryRequestLeavesOneAuditLine(t *testing.T) {
 	t.Parallel()
 	project, owner, other := uuid.New(), uuid.New(), uuid.New()
-	g := start(t, settings{"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", quotaPolicy(project, 13))})
+	g := start(t, settings{"GATEWAY_POLICY_FILE": writeFile(t, "policy.yaml", quotaPolicy(project, 13)+"    revoked_keys: [key_9]\n")})
 	c := g.clientWith(t, g.mint(t, auth.Grant{Kind: auth.ServiceRole, Project: project, KeyID: "key_7"}))
 	anon := g.clientWith(t, g.mint(t, auth.Grant{Kind: auth.Anon, Project: project, KeyID: "key_8"}))
+	revoked := g.clientWith(t, g.mint(t, auth.Grant{Kind: auth.ServiceRole, Project: project, KeyID: "key_9"}))
 	platform := g.clientWith(t, strings.Repeat("ab", 32))
 	freshMinute()
 	// Of all rows: who it was, and that the quota counted.
@@ -116,6 +117,8 @@ func TestEveryRequestLeavesOneAuditLine(t *testing.T) {
 			record{"operation": "acquire", "lock_key": "key", "credential_kind": "anon", "key_id": "key_8"}},
 		{"platform token", platform, read("key"), 403, false, false,
 			record{"operation": "read", "lock_key": "key", "credential_kind": "platform", "key_id": nil, "project_id": nil}},
+		{"revoked key", revoked, read("key"), 401, false, false,
+			record{"operation": "read", "lock_key": "key", "key_id": "key_9"}},
 		{"no credential", c, read("key").with(authorization), 401, false, false,
 			record{"operation": "read", "lock_key": "key", "credential_kind": nil, "key_id": nil, "project_id": nil}},
 		{"last of the quota", c, read("key"), 200, true, false, record{"operation": "read", "lock_key": "key"}},

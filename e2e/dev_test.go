@@ -142,3 +142,24 @@ func TestKeysForADevFolder(t *testing.T) {
 		}
 	})
 }
+
+func TestDevSaysWhatItTakesFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	for name, c := range map[string]struct {
+		environ settings
+		says    string
+	}{
+		"nothing":    {settings{"GATEWAY_JWT_SECRET": "", "GATEWAY_STORE": ""}, "Its data and secret are in " + data},
+		"the secret": {settings{"GATEWAY_JWT_SECRET": newSecret(), "GATEWAY_STORE": ""}, "your environment, for: GATEWAY_JWT_SECRET."},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: they share the data
+			g := command(t, c.environ, "dev", "--data", data)
+			g.run()
+			printed(t, g)
+			if out := g.stdout.String(); !strings.Contains(out, c.says) {
+				t.Errorf("it says %s, want %q", out, c.says)
+			}
+		})
+	}
+}

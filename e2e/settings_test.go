@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/project-locks/gateway/lockcore/store/redisstore/redistest"
 )
 
 // wantRefusal fails the test unless a command has ended with a complaint in
@@ -83,7 +85,7 @@ func TestWrongStarts(t *testing.T) {
 		"audit log not a file": {settings{"GATEWAY_AUDIT_LOG": filepath.Join(t.TempDir(), "missing", "audit.log")}, []string{"GATEWAY_AUDIT_LOG"}},
 		"key set without keys": {settings{"GATEWAY_JWKS_FILE": writeFile(t, "jwks.json", `{"keys":[]}`)}, []string{"GATEWAY_JWKS_FILE"}},
 		"key set with nonsense": {settings{"GATEWAY_JWKS_FILE": writeFile(t, "jwks.json", `{"keys":[{"kty":"EC","crv":"P-256"}]}`)},
-			[]string{"keys[0]"}},
+			[]string{"GATEWAY_JWKS_FILE", "jwks.json", "keys[0]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := settings{
@@ -104,8 +106,19 @@ func TestCheck(t *testing.T) {
 			t.Parallel()
 			s := maps.Clone(good)
 			s["GATEWAY_STORE"] = newStore(t)
-			if r := call(t, s, "", "check"); r.code != 0 || !strings.Contains(r.stdout, s["GATEWAY_STORE"]) || r.stderr != "" {
+			if r := call(t, s, "", "check"); r.code != 0 || !strings.Contains(r.stdout, s["GATEWAY_STORE"]) {
 				t.Errorf("exit code %d, stdout %q, stderr %q; want 0 and the store", r.code, r.stdout, r.stderr)
+			}
+		})
+	}
+	for name, c := range map[string]struct{ appendOnly, warns string }{"keeps leases": {"yes", ""}, "forgets leases": {"no", "set appendonly to yes"}} {
+		t.Run("Redis "+name+" when it restarts", func(t *testing.T) {
+			t.Parallel()
+			s := maps.Clone(good)
+			s["GATEWAY_STORE"] = redistest.Start(t, "--appendonly", c.appendOnly).URL()
+			r := call(t, s, "", "check")
+			if r.code != 0 || !strings.Contains(r.stderr, c.warns) || strings.Count(r.stderr, "\n") != min(1, len(c.warns)) {
+				t.Errorf("exit code %d, stderr %q; want %q", r.code, r.stderr, c.warns)
 			}
 		})
 	}
@@ -117,6 +130,12 @@ func TestCheck(t *testing.T) {
 		if strings.Contains(r.all(), "correct-horse-battery") {
 			t.Errorf("the output shows the password: %s", r.all())
 		}
+	})
+	t.Run("audit log cannot be opened, nor can the store", func(t *testing.T) {
+		s := maps.Clone(good)
+		s["GATEWAY_AUDIT_LOG"] = filepath.Join(t.TempDir(), "missing", "audit.log")
+		s["GATEWAY_STORE"] = "redis://127.0.0.1:1"
+		wantRefusal(t, call(t, s, "", "check"), "GATEWAY_AUDIT_LOG", s["GATEWAY_AUDIT_LOG"], "GATEWAY_STORE")
 	})
 	t.Run("policy file is wrong", func(t *testing.T) {
 		s := maps.Clone(good)
@@ -146,6 +165,7 @@ func TestUsage(t *testing.T) {
 		"an argument":      {[]string{"serve", "now"}, 2},
 		"help":             {[]string{"help"}, 0},
 		"help for command": {[]string{"serve", "-h"}, 0},
+		"help for a group": {[]string{"key", "-h"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := call(t, nil, "", c.args...)

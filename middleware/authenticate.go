@@ -28,7 +28,7 @@ func credential(c *fiber.Ctx) (string, error) {
 }
 
 // authenticate says who sent the request, by the policy that the whole request
-// is judged by.
+// is judged by. A revoked key is refused and named all the same, for the audit.
 func (l *Locks) authenticate(c *fiber.Ctx, policy *configs.Policy) (auth.Principal, error) {
 	text, err := credential(c)
 	if err != nil {
@@ -42,7 +42,7 @@ func (l *Locks) authenticate(c *fiber.Ctx, policy *configs.Policy) (auth.Princip
 	case err != nil:
 		return auth.Principal{}, err
 	case policy.Project(principal.Project).Revoked(principal.KeyID):
-		return auth.Principal{}, unauthorized("Not accepted: this key was revoked.")
+		return principal, unauthorized("Not accepted: this key was revoked.")
 	}
 	return principal, nil
 }

@@ -68,10 +68,10 @@ func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) er
 	}
 	policy := l.Policy()
 	principal, err := l.authenticate(c, policy)
+	r.principal(principal)
 	if err != nil {
 		return err
 	}
-	r.principal(principal)
 	project := policy.Project(principal.Project)
 	if err := permit(principal, project); err != nil {
 		return err

@@ -23,7 +23,7 @@ func (p process) check(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(checkKeys(ctx, settings), checkTracing(ctx), checkStore(ctx, settings)); err != nil {
+	if err := errors.Join(checkKeys(ctx, settings), checkTracing(ctx), p.checkAudit(settings), checkStore(ctx, settings)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "configuration, policy and keys are usable; the store %s decides\n", settings.Store)
@@ -46,6 +46,14 @@ func checkKeys(ctx context.Context, settings configs.Settings) error {
 func checkTracing(ctx context.Context) error {
 	tracing, err := telemetry.OpenTracing(version, instance())
 	return errors.Join(err, tracing.Close(ctx))
+}
+
+func (p process) checkAudit(settings configs.Settings) error {
+	out, err := p.openAudit(settings.AuditLog)
+	if err != nil {
+		return err
+	}
+	return out.Close()
 }
 
 func checkStore(ctx context.Context, settings configs.Settings) error {

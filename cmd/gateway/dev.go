@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +40,17 @@ func (p process) dev(ctx context.Context, args []string) error {
 		return err
 	}
 	return p.run(ctx, settings, func(g *gateway) { p.welcome(g, *data) })
+}
+
+// inPlaceOfData names the variables that take the place of the data folder's
+// store and secret.
+func (p process) inPlaceOfData() (set []string) {
+	for _, name := range []string{"GATEWAY_STORE", "GATEWAY_JWT_SECRET", "GATEWAY_JWT_SECRET_FILE"} {
+		if p.environ[name] != "" {
+			set = append(set, name)
+		}
+	}
+	return set
 }
 
 // withData fills in what the environment leaves open: the store and the secret
@@ -93,9 +105,13 @@ func (p process) welcome(g *gateway, data string) {
 	url := public + "/locks/demo"
 	authorization := "-H 'Authorization: Bearer " + key + "'"
 	token := "-H 'X-Volcano-Lock-Token: " + uuid.NewSHA1(devProject, secret).String() + "'"
+	origin := "Its data and secret are in " + data + "; the next start goes on with them."
+	if set := p.inPlaceOfData(); len(set) > 0 {
+		origin = "Not " + data + " counts but your environment, for: " + strings.Join(set, ", ") + "."
+	}
 	fmt.Fprintf(p.stdout, `
 Project Locks Gateway, for development. Public: %s   Admin: http://%s
-Its data and secret are in %s; the next start goes on with them.
+%s
 
 A service-role key of project %s:
 
@@ -108,6 +124,6 @@ Acquire, renew, read and release the lock "demo":
   curl -i %s %s
   curl -i -X DELETE %s/lease %s %s
 
-`, public, g.admin.Addr(), data, devProject, key,
+`, public, g.admin.Addr(), origin, devProject, key,
 		url, authorization, token, url, authorization, token, url, authorization, url, authorization, token)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,7 +23,7 @@ const usage = `gateway is the edge tier of an API: it decides lock requests.
   gateway key create    print a credential
   gateway key inspect   read a credential on stdin and print what the gateway makes of it
   gateway check         check configuration, policy file and store
-  gateway policy check  check one policy file before it is rolled out
+  gateway policy check  check one policy FILE before it is rolled out
   gateway version       print version, commit and Go version
 
 Every command explains its flags with -h. The environment variables are in README.md.
@@ -70,7 +71,7 @@ func (p process) command(ctx context.Context, args []string) error {
 			return run(ctx, args[words:])
 		}
 	}
-	if len(args) == 1 && (args[0] == "help" || args[0] == "-h" || args[0] == "--help") {
+	if len(args) > 0 && slices.Contains([]string{"help", "-h", "--help"}, args[len(args)-1]) {
 		_, err := fmt.Fprint(p.stdout, usage)
 		return err
 	}
@@ -81,10 +82,19 @@ func (p process) command(ctx context.Context, args []string) error {
 	return errUsage
 }
 
-// flags makes the flags of a command; parse reports what is left over.
+// flags makes the flags of a command, explained by its line of the usage; parse
+// reports what is left over.
 func (p process) flags(name string) *flag.FlagSet {
 	set := flag.NewFlagSet("gateway "+name, flag.ContinueOnError)
 	set.SetOutput(p.stderr)
+	set.Usage = func() {
+		for line := range strings.Lines(usage) {
+			if strings.HasPrefix(line, "  "+set.Name()+" ") {
+				fmt.Fprint(p.stderr, line)
+			}
+		}
+		set.PrintDefaults()
+	}
 	return set
 }
 

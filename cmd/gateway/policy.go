@@ -9,7 +9,7 @@ import (
 
 // policyCheck validates a policy file before it is rolled out.
 func (p process) policyCheck(_ context.Context, args []string) error {
-	flags := p.flags("policy check FILE")
+	flags := p.flags("policy check")
 	if err := flags.Parse(args); err != nil {
 		return flagError(err)
 	}

@@ -271,7 +271,11 @@ func newVerifier(settings configs.Settings, keys *auth.KeyURL) (*auth.Verifier, 
 	for _, secret := range settings.Secrets {
 		config.Secrets = append(config.Secrets, secret.Bytes())
 	}
-	return auth.NewVerifier(config)
+	verifier, err := auth.NewVerifier(config)
+	if err != nil && settings.JWKSFile != "" { // whose keys are looked at only here
+		return nil, fmt.Errorf("GATEWAY_JWKS_FILE: %s: %w", settings.JWKSFile, err)
+	}
+	return verifier, err
 }
 
 // openAudit opens the audit log. Closing it leaves stdout and stderr open.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"strings"
@@ -103,13 +104,23 @@ func dialer(config *tls.Config, timeout time.Duration) func(context.Context, str
 // ErrMayEvict is a server that drops records when its memory is full.
 var ErrMayEvict = errors.New("this Redis may evict locks: set its maxmemory-policy to noeviction")
 
-func refuseEviction(ctx context.Context, master *redis.Client) error {
+// judge refuses a server that may evict, and warns of one that a restart empties.
+func (s *Store) judge(ctx context.Context, master *redis.Client) error {
 	info, err := master.InfoMap(ctx, "memory").Result()
 	if err != nil {
 		return fmt.Errorf("asking for the maxmemory-policy: %w", err)
 	}
 	if policy := info["Memory"]["maxmemory_policy"]; policy != "" && policy != "noeviction" {
 		return fmt.Errorf("%w (it is %s)", ErrMayEvict, policy)
+	}
+	if s.warned.Load() {
+		return nil
+	}
+	if info, err = master.InfoMap(ctx, "persistence").Result(); err != nil {
+		return fmt.Errorf("asking whether there is an append-only file: %w", err)
+	}
+	if info["Persistence"]["aof_enabled"] == "0" && s.warned.CompareAndSwap(false, true) {
+		slog.Warn("this Redis forgets leases when it restarts, and then a lock may have two owners: set appendonly to yes")
 	}
 	return nil
 }

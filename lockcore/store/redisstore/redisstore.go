@@ -44,6 +44,7 @@ type Store struct {
 	timeout time.Duration
 	script  atomic.Pointer[script] // changed by tests only, to move time
 	batcher *store.Batcher
+	warned  atomic.Bool // that a server keeps nothing on its disk
 }
 
 // Open prepares a client for the server at a redis://, rediss:// or unix:// URL.
@@ -78,12 +79,12 @@ func (s *Store) Decide(ctx context.Context, charge ratelimit.Charge, command loc
 }
 
 // Ping implements store.Store. It also refuses a server that may drop locks
-// when its memory is full.
+// when its memory is full, and warns once of one that keeps nothing on its disk.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := store.Probe(ctx, s); err != nil {
 		return err
 	}
-	return s.eachMaster(ctx, refuseEviction)
+	return s.eachMaster(ctx, s.judge)
 }
 
 // Batches tells how calls were grouped.
