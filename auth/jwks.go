@@ -10,7 +10,10 @@ import (
 	"github.com/MicahParks/jwkset"
 )
 
-const minRSABits = 2048
+const (
+	minRSABits = 2048
+	maxRSABits = 8192 // a check takes a quarter of a millisecond
+)
 
 // keySet is a JSON Web Key Set (RFC 7517).
 type keySet struct {
@@ -64,8 +67,13 @@ func (r keyring) addJWK(jwk jwkset.JWKMarshal) error {
 	case []byte:
 		return r.addSecret(name, key)
 	case *rsa.PublicKey:
-		if key.N.BitLen() < minRSABits {
-			return fmt.Errorf("%d bits are too short for %s, which needs at least %d", key.N.BitLen(), rs256, minRSABits)
+		switch bits := key.N.BitLen(); {
+		case bits < minRSABits:
+			return fmt.Errorf("%d bits are too short for %s, which needs at least %d", bits, rs256, minRSABits)
+		case bits > maxRSABits:
+			return fmt.Errorf("%d bits are too long, at most %d can be used: each check would take too much time", bits, maxRSABits)
+		case key.N.Bit(0) == 0 || key.E < 3 || key.E%2 == 0:
+			return errors.New("it is no RSA key: its modulus (n) and its exponent (e) are odd, and e is not 1")
 		}
 		return r.add(name, key)
 	default:

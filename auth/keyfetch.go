@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -71,17 +72,19 @@ func newKeyClient() *http.Client {
 	}
 }
 
+var errRedirect = errors.New("it redirects")
+
 // checkRedirect follows few redirects, and only to where the set could be
 // configured to come from, by the same scheme.
 func checkRedirect(to *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
-		return errors.New("it redirects too often")
+		return fmt.Errorf("%w too often", errRedirect)
 	}
 	if to.URL.Scheme != via[0].URL.Scheme {
-		return errors.New("it redirects to another scheme")
+		return fmt.Errorf("%w to another scheme", errRedirect)
 	}
 	if _, err := ParseKeyURL(to.URL.String()); err != nil {
-		return fmt.Errorf("it redirects to a URL that %w", err)
+		return fmt.Errorf("%w to a URL that %w", errRedirect, err)
 	}
 	to.Header.Del("Referer") // the query may hold a token
 	return nil
@@ -142,16 +145,22 @@ func fetchSet(ctx context.Context, client *http.Client, from *url.URL) (*publish
 	return &publishedSet{keys: keys, hash: sha256.Sum256(text)}, nil
 }
 
-// withoutURL keeps what went wrong, within bounds: net/http quotes answers that
-// it cannot read. A time-out has the same words each time.
+// withoutURL keeps what went wrong, but no word of an answer that net/http
+// cannot read: it may repeat the URL. A time-out has the same words each time.
 func withoutURL(err error) error {
-	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		return errors.New("there was no complete answer in time")
-	}
 	if with, ok := errors.AsType[*url.Error](err); ok {
 		err = with.Err
 	}
-	return fmt.Errorf("%.200s", err.Error())
+	network, onTheWay := errors.AsType[net.Error](err)
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	switch {
+	case onTheWay && network.Timeout():
+		return errors.New("there was no complete answer in time")
+	case onTheWay, untrusted, errors.Is(err, errRedirect), errors.Is(err, http.ErrSchemeMismatch), errors.Is(err, io.EOF),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
+		return fmt.Errorf("%.200s", err.Error())
+	}
+	return fmt.Errorf("the answer is no HTTP that can be read, or its headers exceeded %d bytes", maxHeaderBytes)
 }
 
 // newPublishedKeyring applies the rules for a file, but for two: the set serves

@@ -70,6 +70,8 @@ func badAnswers(t *testing.T) map[string]struct {
 		"redirects to https":             {redirectTo(secure.URL), "another scheme"},
 		"redirects to a file":            {redirectTo("file:///etc/passwd"), "another scheme"},
 		"redirects away":                 {redirectTo("http://keys.example/"), "is not safe"},
+		"redirects to no URL":            {redirectTo("/%zz?token=told-to-nobody"), "no HTTP that can be read"},
+		"no header":                      {raw("HTTP/1.1 200 OK\r\ntold-to-nobody\x01: x\r\n\r\n"), "no HTTP that can be read"},
 		"redirects in a ring":            {redirectTo("/keys"), "too often"},
 	}
 }
@@ -90,6 +92,18 @@ func hangUp(text string) http.HandlerFunc {
 	}
 }
 
+// raw answers with these bytes.
+func raw(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack() //nolint:forcetypeassert // as net/http promises
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(conn, text)
+		_ = conn.Close()
+	}
+}
+
 func hangUpAtOnce(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func TestABadAnswerLeavesTheLastGoodSetInForce(t *testing.T) {
@@ -104,6 +118,9 @@ func TestABadAnswerLeavesTheLastGoodSetInForce(t *testing.T) {
 			k.Refresh()
 			eventually(t, "the fetch", func() bool { return k.Status().Fetches > before.Fetches })
 			s := k.Status()
+			if strings.Contains(s.LastError, "told-to-nobody") {
+				t.Errorf("the status quotes the answer: %s", s.LastError)
+			}
 			if s.Failures != before.Failures+1 || !strings.Contains(s.LastError, bad.words) || len(s.LastError) > 1000 {
 				t.Errorf("the status is %+v, want a complaint with %q", s, bad.words)
 			}

@@ -174,6 +174,8 @@ func TestAWrongKeyDoesNotStart(t *testing.T) {
 	p384 := must(ecdsa.GenerateKey(elliptic.P384(), rand.Reader))
 	rsaPublic := publicKey("RS256")
 	weakRSA := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 2046, 1), E: 65537}
+	longRSA := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(1), 8192, 1), E: 65537}
+	evenRSA := &rsa.PublicKey{N: new(big.Int).SetBit(big.NewInt(2), 2047, 1), E: 65537}
 	good := func(change func(*jwkset.JWKMarshal)) []byte {
 		return jwks(t, jwk(t, publicKey("ES256"), "good"), jwk(t, rsaPublic, "bad", change))
 	}
@@ -186,6 +188,9 @@ func TestAWrongKeyDoesNotStart(t *testing.T) {
 		want string
 	}{
 		"RSA of 2047 bits":     {jwks(t, jwk(t, rsaPublic, "good"), jwk(t, weakRSA, "bad")), bad + "2047 bits are too short"},
+		"RSA of 8193 bits":     {jwks(t, jwk(t, rsaPublic, "good"), jwk(t, longRSA, "bad")), bad + "8193 bits are too long"},
+		"RSA of an even n":     {jwks(t, jwk(t, rsaPublic, "good"), jwk(t, evenRSA, "bad")), bad + "it is no RSA key"},
+		"RSA with exponent 2":  {good(func(m *jwkset.JWKMarshal) { m.E = "Ag" }), bad + "it is no RSA key"},
 		"RSA with exponent 1":  {good(func(m *jwkset.JWKMarshal) { m.E = "AQ" }), bad},
 		"RSA without exponent": {good(func(m *jwkset.JWKMarshal) { m.E = "" }), bad},
 		"RSA with a huge exponent": {

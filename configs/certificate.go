@@ -140,11 +140,11 @@ type pair struct {
 func readPair(certFile, keyFile string) (p pair) {
 	const unreadable = "%s: cannot read it: %w; write the path of a readable file"
 	var err error
-	if p.cert, err = readKeyFile(certFile); err != nil {
+	if p.cert, err = readKeyFile(certFile, openRegular); err != nil {
 		err = fmt.Errorf(unreadable, "GATEWAY_TLS_CERT", err)
 		return pair{id: "none: " + err.Error(), err: err}
 	}
-	if p.key, err = readKeyFile(keyFile); err != nil {
+	if p.key, err = readKeyFile(keyFile, openRegular); err != nil {
 		err = fmt.Errorf(unreadable, "GATEWAY_TLS_KEY", withoutPath(err)) // which may be the key itself, by mistake
 		return pair{id: "none: " + err.Error(), err: err}
 	}

@@ -143,6 +143,8 @@ func TestLoadChecksTheCertificate(t *testing.T) {
 		"no certificate":          {"", key, "GATEWAY_TLS_CERT", "set both"},
 		"certificate is missing":  {"missing.crt", key, "GATEWAY_TLS_CERT", "missing.crt"},
 		"key is missing":          {cert, "missing.key", "GATEWAY_TLS_KEY", "no such file"},
+		"certificate is a pipe":   {newPipe(t), key, "GATEWAY_TLS_CERT", "not a regular file"},
+		"key is a pipe":           {cert, newPipe(t), "GATEWAY_TLS_KEY", "not a regular file"},
 		"key instead of its path": {cert, pair.Key, "GATEWAY_TLS_KEY", "write the path"},
 		"of different pairs":      {file(t, "other.crt", another.Cert), key, "GATEWAY_TLS_CERT", "does not match"},
 		"switched":                {key, cert, "GATEWAY_TLS_CERT", switched},

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 )
 
 // minSecretBytes is what HS256 needs: a key as long as its hash.
@@ -52,7 +53,7 @@ func (c *complaints) takeSecret(s *Settings) {
 
 func (c *complaints) readSecrets(s *Settings) {
 	const name = "GATEWAY_JWT_SECRET_FILE"
-	data, err := readKeyFile(s.JWTSecretFile)
+	data, err := readKeyFile(s.JWTSecretFile, os.Open)
 	if err != nil {
 		// Somebody may have set this variable to the secret itself.
 		c.add(name, "cannot read it: %w; write the path of a readable file", withoutPath(err))
@@ -86,9 +87,10 @@ func withoutPath(err error) error {
 // readJWKS checks the outline only; the keys themselves belong to whoever verifies with them.
 func (c *complaints) readJWKS(s *Settings) {
 	const name = "GATEWAY_JWKS_FILE"
-	data, err := readKeyFile(s.JWKSFile)
+	data, err := readKeyFile(s.JWKSFile, os.Open)
 	if err != nil {
-		c.add(name, "%w; write the path of a readable file", err)
+		// Somebody may have set this variable to the key set itself.
+		c.add(name, "cannot read it: %w; write the path of a readable file", withoutPath(err))
 		return
 	}
 	var set struct {
@@ -103,17 +105,37 @@ func (c *complaints) readJWKS(s *Settings) {
 }
 
 // readKeyFile reads a whole file, unless it is too large for what it should hold.
-func readKeyFile(path string) ([]byte, error) {
+func readKeyFile(path string, open func(string) (*os.File, error)) ([]byte, error) {
 	var data bytes.Buffer
-	if err := copyFile(&data, path, maxKeyFileBytes); err != nil {
+	if err := copyFile(&data, path, maxKeyFileBytes, open); err != nil {
 		return nil, err
 	}
 	return data.Bytes(), nil
 }
 
+// openRegular opens a file that is read again and again: a pipe would give its content once, and
+// hold up who reads it.
+func openRegular(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe that nobody writes opens at once
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errNotRegular}
+	}
+	if err != nil {
+		_ = file.Close() // nothing was read
+		return nil, err
+	}
+	return file, nil
+}
+
+var errNotRegular = errors.New("not a regular file")
+
 // copyFile copies a file, unless it is larger than limit bytes.
-func copyFile(to io.Writer, path string, limit int64) error {
-	file, err := os.Open(path)
+func copyFile(to io.Writer, path string, limit int64, open func(string) (*os.File, error)) error {
+	file, err := open(path)
 	if err != nil {
 		return err
 	}

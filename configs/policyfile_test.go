@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,14 +30,23 @@ func TestPolicyFileWithoutAPathIsTheDefaultPolicy(t *testing.T) {
 	must(t, f.Close())
 }
 
+func newPipe(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "pipe")
+	must(t, syscall.Mkfifo(path, 0o600))
+	return path
+}
+
 func TestOpenPolicyFileRefuses(t *testing.T) {
 	leavesNothing(t)
 	wrong := file(t, "policy.yaml", "x: 1")
 	missing := filepath.Join(t.TempDir(), "missing.yaml")
+	pipe := newPipe(t)
 	for path, want := range map[string]string{
 		wrong:      wrong + ":1: x: unknown field; correct its name or remove it",
 		missing:    "open " + missing + ": no such file or directory",
-		os.DevNull: os.DevNull + " is not a regular file",
+		os.DevNull: "open " + os.DevNull + ": not a regular file",
+		pipe:       "open " + pipe + ": not a regular file", // nobody writes it: who waited for that would wait for ever
 	} {
 		if f, err := OpenPolicyFile(path, nil); err == nil || err.Error() != want || f != nil {
 			t.Errorf("got:  %v\nwant: %s", err, want)

@@ -71,8 +71,39 @@ func (r *policyReader) err() error {
 	return errors.Join(r.faults...)
 }
 
+// What the YAML library has to hold: some hundred bytes for each value, and far more for each of a
+// line that begins with a bracket, since it looks for a key's colon to that line's end.
+const (
+	maxPolicyLine   = 64 << 10 // bytes
+	maxPolicyValues = 1 << 20  // about
+)
+
+// bounded refuses a text that would take the library too much memory or time.
+func (r *policyReader) bounded(data []byte) bool {
+	values, number := 0, 0
+	for line := range bytes.Lines(data) {
+		number++
+		values++
+		for _, next := range []string{",", "[", "{", "- ", "? "} {
+			values += bytes.Count(line, []byte(next))
+		}
+		switch {
+		case len(line) > maxPolicyLine:
+			r.fault(number, "the line is longer than %d bytes; write a list with an item per line", maxPolicyLine)
+			return false
+		case values > maxPolicyValues:
+			r.fault(number, "up to here there are more than %d values, which is too much for one file", maxPolicyValues)
+			return false
+		}
+	}
+	return true
+}
+
 // document is the root of the only document; nil if there is none or it is not YAML.
 func (r *policyReader) document(data []byte) *yaml.Node {
+	if !r.bounded(data) {
+		return nil
+	}
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	if err != nil {
 		r.syntax(err)

@@ -88,6 +88,9 @@ func TestParsePolicyRefuses(t *testing.T) {
 		"text":                          {"600", "policy.yaml:1: must be a mapping, not 600"},
 		"a list":                        {"- a", "policy.yaml:1: must be a mapping, not a list"},
 		"a tab":                         {"default:\n\tlocks_per_minute: 1", "policy.yaml:2: is not YAML: found character that cannot start any token"},
+		"a line without an end":         {inProject("revoked_keys: [" + strings.Repeat("a,", maxPolicyLine/2) + "]"), "policy.yaml:3: the line is longer than 65536 bytes; write a list with an item per line"},
+		"values without an end":         {inProject("revoked_keys:\n" + strings.Repeat("    - a\n", maxPolicyValues/2)), "policy.yaml:524290: up to here there are more than 1048576 values, which is too much for one file"},
+		"lines without an end":          {strings.Repeat("\n", maxPolicyValues+1), "policy.yaml:1048577: up to here there are more than 1048576 values, which is too much for one file"},
 		"several faults":                {inProject("name: 1\n    suspended: 2") + "defaults: 3", project + "name: " + text + "1\npolicy.yaml:4: projects.6f1c1a52-8a53-4c2b-9a0e-0d3d6d0f4a11.suspended: must be true or false, not 2\npolicy.yaml:5: defaults" + unknown},
 	}
 	for name, test := range tests {

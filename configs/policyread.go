@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
-	"os"
 )
 
 const maxPolicyBytes = 64 << 20
@@ -34,16 +32,10 @@ func fingerprint(path string) string {
 	return id
 }
 
-// scan copies the file to out. It takes regular files only: a pipe gives its content once, and is
-// empty when it is read again.
+// scan copies the file to out.
 func scan(out io.Writer, path string) (id string, err error) {
 	hash := sha256.New()
-	if info, statErr := os.Stat(path); statErr == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	} else {
-		err = copyFile(io.MultiWriter(hash, out), path, maxPolicyBytes)
-	}
-	if err != nil {
+	if err := copyFile(io.MultiWriter(hash, out), path, maxPolicyBytes, openRegular); err != nil {
 		return "none: " + err.Error(), err
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil

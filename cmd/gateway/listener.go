@@ -12,6 +12,8 @@ import (
 const (
 	maxConnections = 16 << 10 // each costs some 40 KB, whoever has opened it
 	acceptPause    = 50 * time.Millisecond
+
+	adminConnections = 64 // of the few that watch over a gateway
 )
 
 // boundedListener takes a number of connections at a time. More wait in the
@@ -34,8 +36,10 @@ func bounded(l net.Listener, connections int) net.Listener {
 	return b
 }
 
-// connectionLimit leaves as many files for everything else.
+// connectionLimit of the public listener leaves as many files for everything
+// else; adminLimit takes few of those.
 func connectionLimit() int { return max(1, min(maxConnections, openFiles()/2)) }
+func adminLimit() int      { return max(1, min(adminConnections, openFiles()/8)) }
 
 // Accept implements net.Listener.
 func (l *boundedListener) Accept() (net.Conn, error) {

@@ -135,6 +135,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 	if g.admin, err = listen("GATEWAY_ADMIN_ADDR", settings.AdminAddr); err != nil {
 		return nil, err
 	}
+	g.admin = bounded(g.admin, adminLimit())
 	locks := &middleware.Locks{
 		Store:       g.store,
 		Timeout:     settings.StoreTimeout,
@@ -148,7 +149,7 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		g.forward = middleware.NewForward(settings, locks, g.tracing)
 	}
 	g.app = newApp(locks, g.forward, g.observe(locks))
-	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout}
+	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout, IdleTimeout: idleTimeout}
 	return g, nil
 }
 
@@ -176,6 +177,18 @@ func (g *gateway) serve(ctx context.Context, hangup <-chan os.Signal) error {
 
 // untilStopped waits for the end of ctx. Meanwhile a hang-up reloads what can be reloaded.
 func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go g.reloadOn(ctx, hangup) // beside this, for a large policy takes its time
+	select {
+	case err := <-g.failed:
+		return fmt.Errorf("a listener failed: %w", err)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (g *gateway) reloadOn(ctx context.Context, hangup <-chan os.Signal) {
 	for {
 		select {
 		case <-hangup:
@@ -184,10 +197,8 @@ func (g *gateway) untilStopped(ctx context.Context, hangup <-chan os.Signal) err
 			if g.cert != nil {
 				g.cert.Reload()
 			}
-		case err := <-g.failed:
-			return fmt.Errorf("a listener failed: %w", err)
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
