@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/project-locks/gateway/internal/httperr"
 )
 
 const (
@@ -145,22 +146,16 @@ func fetchSet(ctx context.Context, client *http.Client, from *url.URL) (*publish
 	return &publishedSet{keys: keys, hash: sha256.Sum256(text)}, nil
 }
 
-// withoutURL keeps what went wrong, but no word of an answer that net/http
-// cannot read: it may repeat the URL. A time-out has the same words each time.
+// withoutURL keeps what went wrong, but no word of an answer that cannot be
+// read: it may repeat the URL. A time-out has the same words each time.
 func withoutURL(err error) error {
 	if with, ok := errors.AsType[*url.Error](err); ok {
 		err = with.Err
 	}
-	network, onTheWay := errors.AsType[net.Error](err)
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	switch {
-	case onTheWay && network.Timeout():
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return errors.New("there was no complete answer in time")
-	case onTheWay, untrusted, errors.Is(err, errRedirect), errors.Is(err, http.ErrSchemeMismatch), errors.Is(err, io.EOF),
-		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, context.Canceled):
-		return fmt.Errorf("%.200s", err.Error())
 	}
-	return fmt.Errorf("the answer is no HTTP that can be read, or its headers exceeded %d bytes", maxHeaderBytes)
+	return fmt.Errorf("%.200s", httperr.WithoutAnswer(err, errRedirect).Error())
 }
 
 // newPublishedKeyring applies the rules for a file, but for two: the set serves

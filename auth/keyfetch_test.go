@@ -64,14 +64,14 @@ func badAnswers(t *testing.T) map[string]struct {
 		"many wrong keys":                {saying(`{"keys":[` + strings.Repeat(`{"kty":"RSA"},`, 50_000) + `{"kty":"RSA"}]}`), "and 49998 more"},
 		"too large":                      {saying(good + strings.Repeat(" ", 1<<20)), "larger than 1048576 bytes"},
 		"endless":                        {endless, "larger than 1048576 bytes"},
-		"large headers":                  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "exceeded"},
+		"large headers":                  {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", strings.Repeat("x", 1<<20)) }, "too large"},
 		"broken off":                     {hangUp(good), "broke off"},
 		"no HTTP":                        {hangUpAtOnce, "EOF"},
 		"redirects to https":             {redirectTo(secure.URL), "another scheme"},
 		"redirects to a file":            {redirectTo("file:///etc/passwd"), "another scheme"},
 		"redirects away":                 {redirectTo("http://keys.example/"), "is not safe"},
-		"redirects to no URL":            {redirectTo("/%zz?token=told-to-nobody"), "no HTTP that can be read"},
-		"no header":                      {raw("HTTP/1.1 200 OK\r\ntold-to-nobody\x01: x\r\n\r\n"), "no HTTP that can be read"},
+		"redirects to no URL":            {redirectTo("/%zz?token=told-to-nobody"), "no answer in HTTP that can be read"},
+		"no header":                      {raw("HTTP/1.1 200 OK\r\ntold-to-nobody\x01: x\r\n\r\n"), "no answer in HTTP that can be read"},
 		"redirects in a ring":            {redirectTo("/keys"), "too often"},
 	}
 }

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -267,4 +269,36 @@ func contents(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+func TestAnAmbiguousRequestToALockIsAudited(t *testing.T) {
+	t.Parallel()
+	g := start(t, nil)
+	known := "Host: gateway\r\nAuthorization: Bearer " + g.client(t, uuid.New()).credential + "\r\n"
+	for name, c := range map[string]struct {
+		text      string
+		status    int
+		operation string
+	}{
+		"two lengths":      {"POST /locks/key/lease HTTP/1.1\r\n" + known + lengthOf("{}") + chunkedHeader + "\r\n{}", 400, "acquire"},
+		"a fragment":       {"DELETE /locks/key#x HTTP/1.1\r\n" + known + "\r\n", 400, "force_release"},
+		"a folded header":  {"GET /locks/key HTTP/1.1\r\n" + known + " more\r\n\r\n", 400, "read"},
+		"too many headers": {"PATCH /locks/key/lease HTTP/1.1\r\n" + known + strings.Repeat("a:\r\n", 256) + "\r\n", 431, "renew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := connectTo(t, g)
+			if _, err := io.WriteString(conn, c.text); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer answer.Body.Close() //nolint:errcheck // not read
+			line := audited(t, g.stdout.String, answer.Header.Get(requestIDHeader), 1)[0]
+			if answer.StatusCode != c.status || !answer.Close || line["status"] != float64(c.status) || line["operation"] != c.operation {
+				t.Errorf("status %d, audited as %v", answer.StatusCode, line)
+			}
+		})
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // pages is a request that is not for locks.
@@ -52,4 +54,28 @@ func TestAWebSocketIsCountedAsOne(t *testing.T) {
 	}
 	const counted = `gateway_requests_total{code="none",operation="forward",status="101"} 1`
 	eventually(t, counted, func() bool { return strings.Contains(g.metrics(), counted) })
+}
+
+func TestWhatAnUpstreamSendsUnaskedIsNotLogged(t *testing.T) {
+	t.Parallel()
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\nthe-secret-of-somebody")
+		time.Sleep(100 * time.Millisecond) // until net/http has met it
+		_ = c.Close()
+	}))
+	t.Cleanup(upstream.Close)
+	g := start(t, settings{"GATEWAY_UPSTREAM": upstream.URL})
+	for range 3 {
+		g.clientWith(t, "").do(pages("/"))
+		time.Sleep(20 * time.Millisecond)
+	}
+	stopsWithin(t, g, slack, syscall.SIGTERM)
+	if log := g.stderr.String(); strings.Contains(log, "the-secret") {
+		t.Errorf("the log quotes it:\n%s", log)
+	}
 }

@@ -112,6 +112,10 @@ HTTP
   Not on the list: more connections than files, and clients that break off
     TestMoreConnectionsThanFilesHurtNobodyWhoIsThere, TestAListenerOutlivesWhatTheSystemLacks,
     TestClientsThatBreakOffAreNoFailures
+  Not on the list: what is left of one answer becomes the answer to somebody else
+    TestWhatIsLeftOfAnAnswerIsNobodysAnswer, TestNoRequestGoesOutBeforeEverythingBeforeItWasRead, TestNoAnswerIsTold
+  Not on the list: large requests leave their memory with idle connections
+    TestTheMemoryOfALargeRequestIsGivenBack, TestWhatServersReadInDifferentWaysIsAmbiguous
 
 Configuration and logs
   A file that is replaced is not seen, or seen once
@@ -119,11 +123,13 @@ Configuration and logs
     TestTheFileIsPolledWhenTheSystemGivesNoEvents
   A bad file ends the watch, empties the policy, or the process
     TestABadPolicyFileLeavesTheLastGoodOneInForce, TestABadFileLeavesTheLastGoodOneInForce, TestStatusTellsWhereTheFileStands,
-    TestParsePolicyRefuses, FuzzParsePolicy
+    TestParsePolicyRefuses, FuzzParsePolicy,
+    TestOpenPolicyFileRefuses, TestLoadChecksTheCertificate
   A line break makes an event; a secret is in a log or a metric
     every test here, when its gateway ends (gateway.judge), which TestTheJudgeFindsSecrets tests;
     TestNoBytesBreakTheGateway, TestEveryRequestLeavesOneAuditLine, TestAnUnusableRequestIDIsAuditedUnderTheNewOne,
-    TestSettingsNeverShowSecrets, TestErrorsNeverShowSecrets
+    TestSettingsNeverShowSecrets, TestErrorsNeverShowSecrets, TestAnErrorNeverQuotesAnAnswer,
+    TestWhatAnUpstreamSendsUnaskedIsNotLogged
 `
 
 // TestTheListOfFaultsNamesTestsThatExist keeps the list from growing old.

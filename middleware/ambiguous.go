@@ -2,7 +2,9 @@ package middleware
 
 import (
 	"bytes"
+	"fmt"
 
+	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 )
 
@@ -15,9 +17,27 @@ var (
 	errFraming  = invalid("It is not clear where the body ends: send Content-Length, or Transfer-Encoding: chunked, but not both.")
 )
 
+// maxHeaderLines is how many there may be: each costs many times its bytes.
+const maxHeaderLines = 256
+
+var errManyLines = &Problem{
+	Status: fiber.StatusRequestHeaderFieldsTooLarge, Code: CodeHeadersTooLarge,
+	Text: fmt.Sprintf("The request has more than %d headers.", maxHeaderLines),
+}
+
+// unambiguous is the first check of every request. Behind one that fails it
+// another server may see more requests.
+func unambiguous(c *fiber.Ctx) error {
+	err := Ambiguous(&c.Request().Header)
+	if err != nil {
+		c.Context().SetConnectionClose()
+	}
+	return err
+}
+
 // Ambiguous finds what fasthttp accepts and another server may read as
 // something else. RFC 9112 forbids clients to send any of it to this server,
-// which is no proxy.
+// which is no proxy. More headers than anybody needs are no better.
 func Ambiguous(h *fasthttp.RequestHeader) error {
 	target := h.RequestURI()
 	switch {
@@ -34,8 +54,11 @@ func Ambiguous(h *fasthttp.RequestHeader) error {
 // ambiguousLines reads the headers as they were sent: fasthttp has joined
 // folded lines and forgotten lengths and encodings that it did not use.
 func ambiguousLines(h *fasthttp.RequestHeader) error {
-	length, encoding := false, false
+	length, encoding, lines := false, false, 0
 	for line := range bytes.Lines(h.RawHeaders()) {
+		if lines++; lines > maxHeaderLines && len(line) > len("\r\n") {
+			return errManyLines
+		}
 		if line[0] == ' ' || line[0] == '\t' || !bytes.HasSuffix(line, []byte("\r\n")) {
 			return errLine
 		}

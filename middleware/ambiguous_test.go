@@ -36,6 +36,8 @@ func TestWhatServersReadInDifferentWaysIsAmbiguous(t *testing.T) {
 		{"GET / HTTP/1.1", ordinary + "\tc\r\n", errLine},
 		{"GET / HTTP/1.1", ordinary + "X: y\nZ: z\r\n", errLine},
 		{"GET / HTTP/1.1", ordinary + "X Y: z\r\n", errName},
+		{"GET / HTTP/1.1", ordinary + strings.Repeat("a:\r\n", maxHeaderLines-2), nil},
+		{"GET / HTTP/1.1", ordinary + strings.Repeat("a:\r\n", maxHeaderLines-1), errManyLines},
 		{"POST / HTTP/1.1", ordinary + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", errFraming},
 		{"POST / HTTP/1.1", ordinary + "TRANSFER-ENCODING: chunked\r\ncontent-length: 5\r\n", errFraming},
 		{"POST / HTTP/1.1", ordinary + "Content-Length: 5\r\nTransfer-Encoding: identity\r\n", errFraming},

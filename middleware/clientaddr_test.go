@@ -53,6 +53,7 @@ func TestForwardedHeadersAreTheGateways(t *testing.T) {
 	sent := []string{
 		"X-Forwarded-For: 203.0.113.9, 198.51.100.1", "X-Forwarded-Proto: HTTPS", "X-Forwarded-Host: www.example", "Forwarded: for=203.0.113.9",
 		"X-Forwarded-Port: 443", "X-Real-IP: 203.0.113.9", "X_Forwarded_For: 203.0.113.9", "x.forwarded.proto: wss", "Connection: X-Forwarded-For",
+		"X-Original-URL: /locks/a", "X_Rewrite_URL: /locks/a",
 	}
 	upstream, heads := recorder(t)
 	for name, c := range map[string]struct {
@@ -61,9 +62,11 @@ func TestForwardedHeadersAreTheGateways(t *testing.T) {
 	}{
 		"from anybody": {nil, map[string]string{
 			"x-forwarded-for": "127.0.0.1", "x-forwarded-proto": "http", "x-forwarded-host": "api.example", "x-forwarded-port": "", "x-real-ip": "",
+			"x-original-url": "", "x_rewrite_url": "",
 		}},
 		"from a trusted proxy": {loopback, map[string]string{
 			"x-forwarded-for": "198.51.100.1, 127.0.0.1", "x-forwarded-proto": "https", "x-forwarded-host": "www.example", "x-forwarded-port": "443", "x-real-ip": "203.0.113.9",
+			"x-original-url": "/locks/a", "x_rewrite_url": "/locks/a",
 		}},
 	} {
 		f := newFront(t, upstream, func(s *configs.Settings) { s.TrustedProxies = c.trusted })

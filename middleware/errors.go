@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -160,7 +161,7 @@ func logLevel(cause error) slog.Level {
 }
 
 // NotFound ends the routes.
-func NotFound(*fiber.Ctx) error { return fiber.ErrNotFound }
+func NotFound(c *fiber.Ctx) error { return cmp.Or(unambiguous(c), error(fiber.ErrNotFound)) }
 
 // Rescue turns a panic into an error, so that it is answered and logged like one.
 func Rescue(next fiber.Handler) fiber.Handler {

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"github.com/project-locks/gateway/configs"
+	"github.com/project-locks/gateway/internal/httperr"
 	"github.com/project-locks/gateway/telemetry"
 )
 
@@ -21,6 +23,7 @@ const (
 
 	maxResponseHeader = 1 << 20  // bytes
 	smallBody         = 16 << 10 // bytes of a body that is not worth a stream
+	upstreamBuffer    = 16 << 10 // bytes that are read from the upstream at a time
 )
 
 // Forward passes requests on to the upstream, with a verified identity.
@@ -32,6 +35,7 @@ type Forward struct {
 	locks     *Locks             // who knows credentials and policy
 	tracing   *telemetry.Tracing // nil: no traces
 	transport *http.Transport
+	tls       *tls.Config   // for the upstream
 	slots     chan struct{} // one for each exchange that is with the upstream
 	stall     time.Duration
 
@@ -51,18 +55,19 @@ func NewForward(settings configs.Settings, locks *Locks, tracing *telemetry.Trac
 		tracing:  tracing,
 		slots:    make(chan struct{}, settings.UpstreamMaxConns),
 		stall:    bodyStall,
+		tls:      &tls.Config{NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12},
 	}
 	f.running, f.stop = context.WithCancel(context.Background())
 	f.transport = &http.Transport{
-		DialContext:            dialUpstream,
-		TLSHandshakeTimeout:    dialTimeout,
+		DialContext:            f.dial,
+		DialTLSContext:         f.dialTLS,
 		DisableCompression:     true, // bodies pass as they are
 		MaxIdleConns:           settings.UpstreamMaxConns,
 		MaxIdleConnsPerHost:    settings.UpstreamMaxConns,
 		MaxConnsPerHost:        settings.UpstreamMaxConns,
 		IdleConnTimeout:        settings.UpstreamIdleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeader,
-		ReadBufferSize:         smallBody,
+		ReadBufferSize:         upstreamBuffer,
 		Protocols:              new(http.Protocols),
 	}
 	f.transport.Protocols.SetHTTP1(true) // WebSockets need it, and HTTP/2 would repeat requests by rules of its own
@@ -76,6 +81,9 @@ func (f *Forward) Handle(c *fiber.Ctx) error {
 
 func (f *Forward) handle(c *fiber.Ctx) error {
 	setUnread(c.Context().Conn(), c.Request().Header.ContentLength() != 0 && c.Context().RequestBodyStream() != nil)
+	if err := unambiguous(c); err != nil {
+		return err
+	}
 	id, err := RequestID(c)
 	if err != nil {
 		return err
@@ -149,7 +157,8 @@ func (x *exchange) problem(err error) error {
 	case errors.Is(err, errUnsent):
 		return upstreamUnavailable("The upstream cannot be reached; the request was not sent. Try again.", err)
 	}
-	return upstreamUnavailable("The upstream broke off without a complete answer; the request may have been carried out.", err)
+	return upstreamUnavailable("The upstream broke off without a complete answer; the request may have been carried out.",
+		httperr.WithoutAnswer(err, errHungUp, errStopped))
 }
 
 // uploadProblem is for a request whose body did not arrive.

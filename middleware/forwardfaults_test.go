@@ -147,6 +147,11 @@ func TestNoAnswerIsTold(t *testing.T) {
 		"broken off":              {says("HTTP/1.1 200 OK\r\nContent-Le"), 502, CodeUpstream, "may have been carried out"},
 		"a short body":            {says("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"), 502, CodeUpstream, "may have been carried out"},
 		"a protocol unasked":      {says("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"), 502, CodeUpstream, "nobody asked for"},
+		"a status below 100":      {says("HTTP/1.1 099 X\r\nContent-Length: 3\r\n\r\nabc"), 502, CodeUpstream, "no good HTTP"},
+		"no status":               {says("HTTP/1.1 000 X\r\nContent-Length: 3\r\n\r\nabc"), 502, CodeUpstream, "no good HTTP"},
+		"a signed status":         {says("HTTP/1.1 +20 X\r\nContent-Length: 3\r\n\r\nabc"), 502, CodeUpstream, "The upstream"},
+		"a space behind a name":   {says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding : chunked\r\n\r\nabc"), 502, CodeUpstream, "no good HTTP"},
+		"a space in a name":       {says("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX A: chunked\r\n\r\nabc"), 502, CodeUpstream, "no good HTTP"},
 		"endless headers":         {says("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: "+strings.Repeat("x", 1000)+"\r\n", 1100) + "\r\n"), 502, CodeUpstream, "may have been carried out"},
 		"TLS where there is none": {strings.Replace(silent, "http:", "https:", 1), 504, CodeUpstreamTimeout, "may have been carried out"},
 	} {

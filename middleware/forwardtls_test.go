@@ -25,8 +25,8 @@ func TestAnEncryptedUpstreamMustProveWhoItIs(t *testing.T) {
 		t.Errorf("unknown to the system: status %d, %s", response.StatusCode, response.body)
 	}
 	f = newFront(t, server.URL, nil)
-	f.forward.transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
-	f.forward.transport.TLSClientConfig.RootCAs.AddCert(server.Certificate())
+	f.forward.tls.RootCAs = x509.NewCertPool()
+	f.forward.tls.RootCAs.AddCert(server.Certificate())
 	for range 3 {
 		if response := f.get("/"); response.StatusCode != http.StatusOK || response.body != "HTTP/1.1 http" {
 			t.Errorf("known: status %d, %s", response.StatusCode, response.body)

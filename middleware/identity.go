@@ -26,10 +26,12 @@ var owned = skeletons(
 	fiber.HeaderForwarded, // says the same in another way, and we do not speak it
 )
 
-// isHearsay tells whether a header says where a request comes from in a way
-// that the gateway does not: only a trusted proxy may.
+// isHearsay tells whether a header says where a request comes from, or what it
+// was before somebody changed it, in a way that the gateway does not. Only a
+// trusted proxy may: some upstreams route by the path in X-Original-URL.
 func isHearsay(skeleton string) bool {
-	return skeleton == "xrealip" || strings.HasPrefix(skeleton, "xforwarded")
+	return skeleton == "xrealip" || skeleton == "xrewriteurl" ||
+		strings.HasPrefix(skeleton, "xforwarded") || strings.HasPrefix(skeleton, "xoriginal")
 }
 
 func skeletons(names ...string) map[string]bool {

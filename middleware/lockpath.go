@@ -1,9 +1,12 @@
 package middleware
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxDecodings is how often a path may be percent-encoded. Whoever encodes it
@@ -15,22 +18,24 @@ const maxDecodings = 8
 // which order, so the path is looked at after every decoding. In doubt the
 // answer is yes.
 func mayBeLocks(path string) bool {
-	return anyReading(path, func(segments []string) bool {
-		// Where dot segments are, what comes first depends on the order in which they are resolved.
-		first := len(segments)
-		if !slices.Contains(segments, "..") {
-			first = min(1, first)
+	return anyReading(path, func(r reading) bool {
+		first := 1
+		if r.host {
+			first = 2
 		}
-		return slices.ContainsFunc(segments[:first], func(s string) bool { return strings.EqualFold(s, "locks") })
+		if slices.Contains(r.segments, "..") { // what comes first depends on the order in which they are resolved
+			first = len(r.segments)
+		}
+		return slices.ContainsFunc(r.segments[:min(first, len(r.segments))], func(s string) bool { return strings.EqualFold(s, "locks") })
 	})
 }
 
 // mayClimb tells whether an upstream might find that a path leads out of the
 // one that it is appended to.
 func mayClimb(path string) bool {
-	return anyReading(path, func(segments []string) bool {
+	return anyReading(path, func(r reading) bool {
 		depth := 0
-		for _, s := range segments {
+		for _, s := range r.segments {
 			if depth++; s == ".." {
 				depth -= 2
 			}
@@ -42,12 +47,19 @@ func mayClimb(path string) bool {
 	})
 }
 
+// reading is what an upstream may make of a path.
+type reading struct {
+	segments []string
+	host     bool // the first may be taken for a host, since two slashes are before it
+}
+
 // anyReading tells whether found is true of the path as it is, or after any
 // number of decodings. It is taken to be true of a path with a NUL in it, which
 // ends the path for some and is skipped by others.
-func anyReading(path string, found func(segments []string) bool) bool {
+func anyReading(path string, found func(reading) bool) bool {
 	for range maxDecodings {
-		if strings.Contains(path, "\x00") || found(segmentsOf(path)) {
+		path = plain(path)
+		if strings.Contains(path, "\x00") || found(read(path)) {
 			return true
 		}
 		decoded := decodeEscapes(path)
@@ -59,24 +71,24 @@ func anyReading(path string, found func(segments []string) bool) bool {
 	return true
 }
 
-// segmentsOf splits a path as the most lenient upstream would: at backslashes
-// too, without control characters, empty segments, parameters, and the dots
-// and spaces at the end of a name.
-func segmentsOf(path string) []string {
-	var segments []string
-	for segment := range strings.SplitSeq(plain(path), "/") {
+// read splits a plain path as the most lenient upstream would: without control
+// characters, empty segments, parameters, and the dots and spaces at the end of
+// a name.
+func read(path string) (r reading) {
+	path = strings.Map(dropControls, path)
+	r.host = strings.HasPrefix(path, "//")
+	for segment := range strings.SplitSeq(path, "/") {
 		if end := strings.IndexAny(segment, ";?#"); end >= 0 {
 			segment = segment[:end]
 		}
-		segment = strings.Map(dropControls, segment)
 		if segment != ".." {
 			segment = strings.TrimRight(segment, ".")
 		}
 		if segment != "" {
-			segments = append(segments, segment)
+			r.segments = append(r.segments, segment)
 		}
 	}
-	return segments
+	return r
 }
 
 func dropControls(r rune) rune {
@@ -86,28 +98,44 @@ func dropControls(r rune) rune {
 	return r
 }
 
-// plain replaces what some decoders take for ASCII: backslashes, full-width
-// characters and UTF-8 in two bytes where one would do.
+// plain replaces what some decoders take for ASCII: backslashes, characters
+// that only look otherwise, such as full-width ones, and UTF-8 in more bytes
+// than it needs.
 func plain(path string) string {
 	if !strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || r >= utf8.RuneSelf }) {
 		return path
 	}
-	var b strings.Builder
+	b := make([]byte, 0, len(path))
 	for i := 0; i < len(path); {
-		r, size := utf8.DecodeRuneInString(path[i:])
-		switch {
-		case r >= 0xff01 && r <= 0xff5e:
-			r -= 0xff01 - '!'
-		case r == utf8.RuneError && i+1 < len(path) && path[i]&^1 == 0xc0 && path[i+1]&0xc0 == 0x80:
-			r, size = rune(path[i]&1)<<6|rune(path[i+1]&0x3f), 2
+		if c, size := overlong(path[i:]); size > 0 {
+			b = append(b, c)
+			i += size
+		} else {
+			b = append(b, path[i])
+			i++
 		}
-		if r == '\\' {
-			r = '/'
-		}
-		b.WriteRune(r)
-		i += size
 	}
-	return b.String()
+	return strings.ReplaceAll(norm.NFKC.String(string(b)), "\\", "/")
+}
+
+// overlong reads an ASCII character in two bytes or more, up to the six that
+// UTF-8 once had; size is 0 if there is none.
+func overlong(text string) (c byte, size int) {
+	size = bits.LeadingZeros8(^text[0]) // as the first byte says
+	if size < 2 || size > 6 || len(text) < size {
+		return 0, 0
+	}
+	value := uint32(text[0]) & (0x7f >> size)
+	for _, next := range []byte(text[1:size]) {
+		if next&0xc0 != 0x80 {
+			return 0, 0
+		}
+		value = value<<6 | uint32(next&0x3f)
+	}
+	if value >= utf8.RuneSelf {
+		return 0, 0
+	}
+	return byte(value), size
 }
 
 // decodeEscapes decodes %XX and %uXXXX once and leaves alone what is neither.

@@ -63,6 +63,9 @@ func (l *Locks) audited(serve func(*fiber.Ctx, *Record) error) fiber.Handler {
 func (l *Locks) serve(c *fiber.Ctx, r *Record, op lockcore.Op, refusal error) error {
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	r.operation(op, c.Params("key"))
+	if err := unambiguous(c); err != nil {
+		return err
+	}
 	if _, err := RequestID(c); err != nil {
 		return err
 	}

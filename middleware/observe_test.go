@@ -142,3 +142,24 @@ func TestObservingWithoutTracesAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestTheMemoryOfALargeRequestIsGivenBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		target, headers string
+		kept            bool
+	}{
+		"usual":        {"/", strings.Repeat("a:\r\n", usualLines-2), true},
+		"many headers": {"/", strings.Repeat("a:\r\n", usualLines+1), false},
+		"long headers": {"/", "a: " + strings.Repeat("a", usualHeader) + "\r\n", false},
+		"long target":  {"/" + strings.Repeat("a", usualHeader), "", false},
+	} {
+		var r fasthttp.RequestCtx
+		if err := r.Request.Header.Read(bufio.NewReaderSize(strings.NewReader("GET "+c.target+" HTTP/1.1\r\nHost: a\r\n"+c.headers+"\r\n"), MaxHeader)); err != nil {
+			t.Fatal(err)
+		}
+		Lean(func(r *fasthttp.RequestCtx) { _ = r.Path() })(&r)
+		if kept := len(r.Request.Header.RawHeaders()) > 0; kept != c.kept {
+			t.Errorf("%s: kept %v, want %v", name, kept, c.kept)
+		}
+	}
+}

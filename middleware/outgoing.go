@@ -149,7 +149,7 @@ func (nothing) Close() error                     { return nil }
 // headers are those of the client that concern the upstream.
 func (f *Forward) headers(client *fasthttp.RequestCtx) (http.Header, error) {
 	trusted := f.settings.TrustedProxies.Contain(peer(client))
-	header := http.Header{"User-Agent": nil} // net/http would add its own
+	header := http.Header{}
 	for key, value := range client.Request.Header.AllInOrder() {
 		if !validName(key) || !validValue(value) {
 			return nil, invalid("A header has a name or a value that HTTP does not allow.")
@@ -164,6 +164,9 @@ func (f *Forward) headers(client *fasthttp.RequestCtx) (http.Header, error) {
 	removeHopByHop(header)
 	if len(credential) > 0 {
 		header[fiber.HeaderAuthorization] = credential // passed on whatever Connection names
+	}
+	if _, found := header[fiber.HeaderUserAgent]; !found {
+		header[fiber.HeaderUserAgent] = nil // net/http would add its own
 	}
 	header.Del(fiber.HeaderHost)
 	header.Del(fiber.HeaderExpect) // the server has answered it

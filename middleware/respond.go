@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"errors"
 	"net"
 	"net/http"
 	"slices"
@@ -13,6 +14,9 @@ import (
 // exchange goes on after that.
 func (f *Forward) respond(c *fiber.Ctx, x *exchange) (goesOn bool, err error) {
 	r := x.response
+	if err := misleading(r); err != nil {
+		return false, upstreamUnavailable("The upstream's answer is no good HTTP; the request may have been carried out.", err)
+	}
 	if x.upload != nil && !x.upload.complete.Load() {
 		// Whatever of the body comes after the response is not the next request.
 		c.Context().SetConnectionClose()
@@ -31,6 +35,20 @@ func (f *Forward) respond(c *fiber.Ctx, x *exchange) (goesOn bool, err error) {
 		return f.respondSmall(c, x)
 	}
 	return f.respondStream(c, x, nil)
+}
+
+// misleading finds what net/http accepts and the client, or a proxy before it,
+// may take for the end of the answer, so that it would read the rest as another.
+func misleading(r *http.Response) error {
+	if r.StatusCode < http.StatusOK && r.StatusCode != http.StatusSwitchingProtocols {
+		return errors.New("the upstream answered with a status below 200")
+	}
+	for name := range r.Header {
+		if !validName([]byte(name)) { // Content-Length with a space behind it is a length to some
+			return errors.New("the upstream's answer has a header whose name HTTP does not allow")
+		}
+	}
+	return nil
 }
 
 // hasNoBody tells of responses that have none whatever their headers say.

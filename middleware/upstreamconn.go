@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/project-locks/gateway/internal/httperr"
 )
 
 const (
@@ -24,40 +27,107 @@ const (
 )
 
 var (
-	errHungUp = errors.New("the upstream has closed the connection")
-	errUnsent = errors.New("nothing was sent")
+	errHungUp  = errors.New("the upstream has closed the connection")
+	errUnasked = errors.New("the upstream has closed the connection, or sent what nobody asked for")
+	errUnsent  = errors.New("nothing was sent")
 )
 
-// dialUpstream opens a connection to the upstream.
-func dialUpstream(ctx context.Context, network, address string) (net.Conn, error) {
+// dial opens a connection to the upstream.
+func (f *Forward) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	u := &upstreamConn{Conn: c, closed: make(chan struct{})}
-	if socket, ok := c.(syscall.Conn); ok {
-		u.raw, _ = socket.SyscallConn() // without one there is less to know
+	return newUpstreamConn(c, c), nil
+}
+
+// dialTLS opens an encrypted one.
+func (f *Forward) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 2 * dialTimeout}, Config: f.tls}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	return u, nil
+	encrypted := c.(*tls.Conn) //nolint:forcetypeassert // as documented
+	return newUpstreamConn(c, encrypted.NetConn()), nil
 }
 
 // upstreamConn knows whether anything may have been sent on it, and reports
 // late that writing failed. An upstream may answer and close before it has all
 // of the request; the answer has arrived then, but net/http would not look for
 // it any more.
+//
+// No request goes out on it after an answer that was longer than it should be.
+// net/http keeps such a connection, and until it has looked at what is left it
+// would take that for the answer to the next request, which is another client's.
 type upstreamConn struct {
 	net.Conn
 
-	raw    syscall.RawConn
-	writes atomic.Int64 // that were tried
-	closed chan struct{}
-	once   sync.Once
+	raw    syscall.RawConn // nil: there is less to know
+	plain  bool            // raw tells of the same bytes as Conn
+	begins atomic.Bool     // the next write begins a request
+	writes atomic.Int64    // that were tried
+
+	awaits  atomic.Bool   // something is being read, and nothing before it waits in net/http's buffer
+	arrived chan struct{} // there awaits became true
+	closed  chan struct{}
+	once    sync.Once
+}
+
+func newUpstreamConn(c, socket net.Conn) *upstreamConn {
+	u := &upstreamConn{Conn: c, plain: c == socket, arrived: make(chan struct{}, 1), closed: make(chan struct{})}
+	if socket, ok := socket.(syscall.Conn); ok {
+		u.raw, _ = socket.SyscallConn()
+	}
+	return u
+}
+
+// Read knows from the room that net/http's buffer has whether it is empty.
+func (c *upstreamConn) Read(p []byte) (int, error) {
+	if len(p) >= upstreamBuffer {
+		c.awaits.Store(true)
+		defer c.awaits.Store(false)
+		select {
+		case c.arrived <- struct{}{}:
+		default:
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// quiet tells whether nothing is left of earlier answers. Between two requests
+// net/http reads on, which begins a moment after it lends out the connection,
+// or, with something left in its buffer, never.
+func (c *upstreamConn) quiet() bool {
+	if !c.awaits.Load() {
+		patience := time.NewTimer(answerGrace)
+		defer patience.Stop()
+		for !c.awaits.Load() {
+			select {
+			case <-c.arrived:
+			case <-c.closed:
+				return false
+			case <-patience.C:
+				return false
+			}
+		}
+	}
+	switch {
+	case c.raw == nil:
+		return true
+	case c.plain:
+		return !hasSent(c.raw)
+	}
+	return !hungUp(c.raw)
 }
 
 func (c *upstreamConn) Write(p []byte) (n int, err error) {
-	if c.raw != nil && hungUp(c.raw) {
+	begins := c.begins.Swap(false)
+	switch {
+	case begins && !c.quiet():
+		err = errUnasked
+	case !begins && c.raw != nil && hungUp(c.raw):
 		err = errHungUp
-	} else {
+	default:
 		c.writes.Add(1)
 		n, err = c.Conn.Write(p)
 	}
@@ -84,6 +154,7 @@ type attempt struct {
 func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	if c, ok := connUnder[*upstreamConn](info.Conn); ok {
 		a.conn, a.writes = c, c.writes.Load()
+		c.begins.Store(true)
 	}
 }
 
@@ -102,6 +173,10 @@ func (f *Forward) send(x *exchange, request *http.Request) (*http.Response, erro
 		var a attempt
 		ctx := httptrace.WithClientTrace(x.ctx, &httptrace.ClientTrace{GotConn: a.gotConn})
 		response, err := f.transport.RoundTrip(request.WithContext(ctx))
+		if err == nil && a.unsent() {
+			_ = response.Body.Close()
+			err = errUnasked // so this is no answer
+		}
 		switch {
 		case err == nil:
 			x.upstream = a.conn
@@ -109,7 +184,7 @@ func (f *Forward) send(x *exchange, request *http.Request) (*http.Response, erro
 		case !a.unsent():
 			return nil, err
 		case a.conn == nil || try == maxAttempts || x.ctx.Err() != nil || !x.rewind(request):
-			return nil, fmt.Errorf("%w: %w", errUnsent, err)
+			return nil, fmt.Errorf("%w: %w", errUnsent, httperr.WithoutAnswer(err, errUnasked, errHungUp))
 		}
 	}
 }

@@ -51,7 +51,7 @@ func newApp(locks *middleware.Locks, forward *middleware.Forward, observer middl
 	app.Use(middleware.NotFound)
 
 	unreadable := func(c *fasthttp.RequestCtx, err error) { refuse(app, c, unread(err)) }
-	app.Server().Handler = observer.Handler(frontDoor(app))
+	app.Server().Handler = middleware.Lean(observer.Handler(frontDoor(app)))
 	app.Server().ErrorHandler = observer.Unread(unreadable)
 	return app
 }
@@ -72,17 +72,12 @@ func unread(err error) error {
 	return fiber.ErrBadRequest
 }
 
-// frontDoor stands before Fiber. It refuses what servers read in different
-// ways, and routes a method that Fiber does not know like one that no lock
-// endpoint answers to; Fiber itself would answer it with plain text.
+// frontDoor stands before Fiber. It routes a method that Fiber does not know
+// like one that no lock endpoint answers to; Fiber itself would answer it with
+// plain text.
 func frontDoor(app *fiber.App) fasthttp.RequestHandler {
 	known, handle := app.Config().RequestMethods, app.Server().Handler
 	return func(c *fasthttp.RequestCtx) {
-		if err := middleware.Ambiguous(&c.Request.Header); err != nil {
-			refuse(app, c, err)
-			c.SetConnectionClose() // another server may see more requests behind it
-			return
-		}
 		if !slices.Contains(known, string(c.Method())) {
 			middleware.KeepMethod(c)
 			c.Request.Header.SetMethod(fiber.MethodTrace)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,7 @@ func setLogger(settings configs.Settings, out io.Writer) {
 		handler = slog.NewTextHandler(out, options)
 	}
 	slog.SetDefault(slog.New(handler))
+	log.SetOutput(io.Discard) // where net/http quotes what upstreams send
 	redis.SetLogger(redisLog{})
 }
 

@@ -149,7 +149,8 @@ func (p process) open(settings configs.Settings) (_ *gateway, err error) {
 		g.forward = middleware.NewForward(settings, locks, g.tracing)
 	}
 	g.app = newApp(locks, g.forward, g.observe(locks))
-	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout, IdleTimeout: idleTimeout}
+	g.adminApp = &http.Server{Handler: g.adminRoutes(), ReadHeaderTimeout: requestTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelError)}
 	return g, nil
 }
 
