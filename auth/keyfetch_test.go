@@ -95,7 +95,7 @@ func hangUp(text string) http.HandlerFunc {
 // raw answers with these bytes.
 func raw(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		conn, _, err := w.(http.Hijacker).Hijack() //nolint:forcetypeassert // as net/http promises
+		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}

@@ -47,8 +47,8 @@ func (f *Forward) dialTLS(ctx context.Context, network, address string) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	encrypted := c.(*tls.Conn) //nolint:forcetypeassert // as documented
-	return newUpstreamConn(c, encrypted.NetConn()), nil
+	under, _ := connUnder[*net.TCPConn](c) // it is: there is no other network
+	return newUpstreamConn(c, under), nil
 }
 
 // upstreamConn knows whether anything may have been sent on it, and reports

@@ -16,7 +16,7 @@ func TestAnErrorNeverQuotesAnAnswer(t *testing.T) {
 		"the-secret\r\n\r\n", "HTTP/1.1 the-secret\r\n\r\n", "HTTP/1.1 200 OK\r\nthe-secret\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nSet-Cookie: the-secret\x01\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: the-secret\r\n\r\n",
 	} {
-		_, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil) //nolint:bodyclose // there is none
+		_, err := http.ReadResponse(bufio.NewReader(strings.NewReader(answer)), nil)
 		if err == nil {
 			t.Fatalf("%q is an answer", answer)
 		}
