@@ -114,9 +114,9 @@ func (l *load) between(from, to time.Time) (answers []answer) {
 // TestAnOutageUnderLoad freezes Redis and lets it go on, and then kills it and
 // starts it again, while 500 requests per second keep coming. -outage says how
 // long each lasts. The gateway is the binary that users have: what it takes of
-// time and memory with the race detector in it would mean little.
+// time and memory with the race detector in it would mean little. For the same
+// reason the test is not parallel to others.
 func TestAnOutageUnderLoad(t *testing.T) {
-	t.Parallel()
 	project := uuid.New()
 	server := redistest.Start(t)
 	g := startOptimized(t, settings{
@@ -226,7 +226,7 @@ func judgeOutage(t *testing.T, outage string, l *load, began, ended time.Time) {
 	if first["not_applied"]+first["unknown"] == 0 || p.n == 0 || then["not_applied"] != p.n {
 		t.Errorf("%s: the outcomes were %v, and once it was known %v, want not_applied", outage, first, then)
 	}
-	if p.p99 > storeTimeout/2 {
+	if *outageLasts >= time.Minute && p.p99 > 50*time.Millisecond { // a run for the figures, on a quiet machine
 		t.Errorf("%s: once it was known, refusals took %v", outage, p)
 	}
 }
