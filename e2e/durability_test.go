@@ -71,8 +71,7 @@ func workUntilKilled(t *testing.T, c *client, made *promises) {
 	enough := made.number() + 50
 	eventually(t, "promises to keep", func() bool { return made.number() > enough })
 	pause(100 * time.Millisecond)
-	c.gateway.kill()
-	all.Wait()
+	c.gateway.kill(&all)
 }
 
 // keepWorking acquires a lock and then keeps, renews or releases it. It is

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,6 +61,8 @@ func command(t testing.TB, given settings, args ...string) *gateway {
 		"GATEWAY_ADMIN_ADDR": "127.0.0.1:0",
 		"GATEWAY_JWT_SECRET": newSecret(),
 		"GATEWAY_STORE":      "bolt://" + filepath.Join(t.TempDir(), "locks.db"),
+
+		"GATEWAY_STORE_TIMEOUT": "20s", // a busy machine may need more than the usual 2s for its disk
 	}
 	maps.Copy(all, given)
 	g := &gateway{t: t, command: args, settings: all, traffic: &traffic{}}
@@ -121,13 +124,17 @@ func process(t testing.TB, s settings, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// kill ends the process like a power cut.
-func (g *gateway) kill() {
+// kill ends the process like a power cut. What clients have got is complete
+// only when they have ended too.
+func (g *gateway) kill(clients ...*sync.WaitGroup) {
 	g.t.Helper()
 	if err := g.process.Kill(); err != nil {
 		g.t.Fatal(err)
 	}
 	<-g.exited
+	for _, c := range clients {
+		c.Wait()
+	}
 	g.judge()
 }
 
