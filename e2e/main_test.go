@@ -18,6 +18,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -46,13 +48,14 @@ func buildAndRun(m *testing.M) int {
 	return m.Run()
 }
 
-// waitTogether lets all tests run at a time, unless -parallel says otherwise:
-// they wait for leases and minutes to end, which needs no processor.
+// waitTogether lets several tests run at a time on each processor, unless
+// -parallel says otherwise: they wait for leases and minutes to end. With more
+// of them answers would be late, and the whole no sooner done.
 func waitTogether() {
 	const name = "test.parallel"
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
 	if !given {
-		_ = flag.Set(name, "64") // a flag of package testing
+		_ = flag.Set(name, strconv.Itoa(6*runtime.GOMAXPROCS(0))) // a flag of package testing
 	}
 }
